@@ -1,0 +1,40 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+BIN := .venv/bin
+ARGS ?=
+
+export PYTHON
+
+.PHONY: help setup demo test lint format types check smoke clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Make .venv and install what is needed; quick when nothing changed
+	@sh scripts/setup.sh
+
+demo: setup ## Show a whole exchange with the agent on a scratch project
+	@$(BIN)/python scripts/demo.py
+
+test: setup ## Run the tests; ARGS="-k name" chooses some
+	@$(BIN)/python -m pytest -n auto $(ARGS)
+
+lint: setup ## Check the style
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: setup ## Put the code into the one format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: setup ## Check the types
+	@$(BIN)/mypy --strict term2_acp sandbox
+
+check: lint types test ## Everything that must pass
+
+smoke: setup ## One exchange with the offline model, told in a line of JSON
+	@$(BIN)/python scripts/smoke
+
+clean: ## Remove .venv and everything else that the targets made
+	@rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,34 @@
+"""
+A sandbox for shell commands (Linux: bubblewrap); usable on its own.
+
+    policy = Policy.for_workspace(cwd, state_dir=state, session=session_id, hidden=[...])
+    process = Process(policy, "make test")          # starts nothing yet
+    with cancel.on_cancel(process.kill):            # any thread, any time, never blocks
+        result = process.run(timeout_s=120, on_output=show)
+    policy.discard()                                # when the session closes
+
+- `Policy.for_workspace(...)` once a session: looks at git and the home once, makes the
+  private tmp and home; `policy.python` is the interpreter to use inside,
+  `policy.folders.tmp` the host folder seen as /tmp inside. Raises `PolicyError`.
+- `Process(policy, command).run(timeout_s=, on_output=) -> Result` never raises for a
+  sandbox that cannot be built: `Result.setup_error` says why, and nothing ran.
+- `probe(...) -> Availability` builds a real sandbox with the real flags once.
+- `sweep(state_dir)` clears up after processes that were killed; `for_workspace` does too.
+"""
+
+from sandbox.errors import PolicyError, SandboxError, SetupError
+from sandbox.policy import Policy
+from sandbox.probe import Availability, probe, sweep
+from sandbox.process import Process, Result
+
+__all__ = [
+    "Availability",
+    "Policy",
+    "PolicyError",
+    "Process",
+    "Result",
+    "SandboxError",
+    "SetupError",
+    "probe",
+    "sweep",
+]

@@ -1,0 +1,75 @@
+"""
+The command line of bubblewrap: pure, from mounts to arguments (spec section 9).
+
+The options travel over a descriptor (`--args`), so that /proc/1/cmdline inside
+shows no path; the environment is `Popen`'s (finding F3). No flag is ever dropped
+because it failed: a sandbox that cannot be built as designed is not built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from sandbox.mounts import Bind, Mount
+
+BASH = "/bin/bash"
+
+# Runs first inside: sets the limits (outside they would count all processes of the
+# user), shows the mounts, and starts the command only when told to. When the server
+# dies before that, `read` fails and nothing ran.
+_GATE = (
+    "ulimit -c 0 && ulimit -f {file_blocks} && ulimit -n {open_files} && ulimit -u {processes}"
+    " && mapfile mounts </proc/self/mountinfo && printf '\\0' && printf %s \"${{mounts[@]}}\""
+    " && printf '\\0' && read -r go && exec </dev/null && exec {bash} -c \"$1\""
+)
+
+
+@attrs.frozen
+class Limits:
+    """Resource limits of a command; the number of processes does not bind root."""
+
+    processes: int = 4096
+    file_bytes: int = 16 * 1024**3
+    open_files: int = 4096
+
+
+def options(
+    mounts: Iterable[Mount], *, directory: str, seccomp_fd: int, status_fd: int
+) -> list[str]:
+    """Everything that goes through `--args`."""
+    found = [
+        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"),
+        *("--unshare-cgroup-try", "--unshare-net", "--disable-userns"),
+        *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        # Without it root inside could write what root outside owns below /proc/sys (F1).
+        *("--remount-ro", "/proc"),
+    ]
+    for mount in mounts:
+        if isinstance(mount, Bind):
+            found += ["--bind" if mount.writable else "--ro-bind", mount.source, mount.dest]
+            continue
+        found += ["--perms", "0000" if mount.sealed else "0755"]
+        if mount.size_bytes:
+            found += ["--size", str(mount.size_bytes)]
+        found += ["--tmpfs", mount.dest]
+        if mount.sealed:
+            found += ["--remount-ro", mount.dest]
+    return [
+        *found,
+        *("--seccomp", str(seccomp_fd), "--json-status-fd", str(status_fd)),
+        *("--chdir", directory),
+    ]
+
+
+def command_line(bwrap: str, *, options_fd: int, limits: Limits, command: str) -> list[str]:
+    """The argv itself; `bwrap` is an absolute path."""
+    gate = _GATE.format(
+        bash=BASH,
+        file_blocks=limits.file_bytes // 1024,
+        open_files=limits.open_files,
+        processes=limits.processes,
+    )
+    return [bwrap, "--args", str(options_fd), "--", BASH, "-c", gate, BASH, command]

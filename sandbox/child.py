@@ -1,0 +1,147 @@
+"""A started bwrap: its descriptors, its status records, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from sandbox.errors import SetupError
+
+_LARGEST_STATUS = 64 * 1024
+# How long SIGKILL may take; longer only if the kernel itself hangs.
+GRACE_S = 5.0
+
+
+@attrs.define
+class Child:
+    """
+    One bwrap process, started by the thread that calls `start`.
+
+    That thread must outlive the child: Linux sends the parent-death signal when
+    the thread ends that started it. `kill` may be called from any thread.
+
+    Attributes:
+        output: where stdout and stderr arrive, non-blocking.
+        exited: pidfd of bwrap itself.
+        init: pidfd of the first process inside; when that is gone, all inside are.
+        exit_code: of the command, once bwrap reported it.
+    """
+
+    output: int
+    exited: int
+    _status: int
+    _go: int
+    _process: subprocess.Popen[bytes]
+    init: int | None = None
+    exit_code: int | None = None
+    _reaped: bool = False
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    @classmethod
+    def start(
+        cls,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        pass_fds: Sequence[int],
+        status: int,
+    ) -> Child:
+        """
+        Start `argv` in a session of its own, with one pipe for all output.
+
+        Args:
+            argv: absolute program and arguments.
+            environment: the whole environment.
+            pass_fds: what bwrap reads and writes besides its standard descriptors.
+            status: the memory file that bwrap writes its JSON records to. It is no
+                pipe, because bwrap, writing to one whose reader was killed, would die
+                half-way and leave a process behind. The child takes it over.
+
+        Raises:
+            SetupError: it could not be started; `status` is closed.
+        """
+        with contextlib.ExitStack() as kept, contextlib.ExitStack() as passed:
+            kept.callback(os.close, status)
+            try:
+                go_read, go_write = os.pipe2(os.O_CLOEXEC)
+                passed.callback(os.close, go_read)
+                kept.callback(os.close, go_write)
+                output, sink = os.pipe2(os.O_CLOEXEC)
+                passed.callback(os.close, sink)
+                kept.callback(os.close, output)
+                os.set_blocking(output, False)
+                process = subprocess.Popen(
+                    argv,
+                    stdin=go_read,
+                    stdout=sink,
+                    stderr=sink,
+                    env=environment,
+                    cwd="/",
+                    pass_fds=pass_fds,
+                    start_new_session=True,
+                )
+                exited = os.pidfd_open(process.pid)
+            except (OSError, ValueError) as error:
+                raise SetupError(f"bubblewrap could not be started: {error}") from error
+            kept.pop_all()
+        return cls(output, exited, status, go_write, process)
+
+    def release(self) -> None:
+        """Let the command begin."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._go, b"go\n")
+
+    def kill(self) -> None:
+        """Kill everything that was started; never blocks, may be called again and again."""
+        with self._lock, contextlib.suppress(ProcessLookupError, PermissionError):
+            if self.init is not None:
+                signal.pidfd_send_signal(self.init, signal.SIGKILL)
+        with self._lock, contextlib.suppress(ProcessLookupError, PermissionError):
+            if not self._reaped:
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def read_status(self) -> None:
+        """Take in what bwrap has reported so far."""
+        for line in os.pread(self._status, _LARGEST_STATUS, 0).split(b"\n")[:-1]:
+            record = json.loads(line)
+            self.exit_code = record.get("exit-code", self.exit_code)
+            if "child-pid" in record and self.init is None:
+                with self._lock, contextlib.suppress(ProcessLookupError):
+                    self.init = os.pidfd_open(record["child-pid"])
+
+    def reap(self) -> int:
+        """Collect bwrap, which has exited; its return code."""
+        with self._lock:
+            self._reaped = True
+            return self._process.wait()
+
+    def end(self) -> None:
+        """Kill everything, wait until it is gone, and close all descriptors."""
+        self.kill()
+        deadline = time.monotonic() + GRACE_S
+        if _wait(self.exited, deadline):
+            self.read_status()
+            self.reap()
+        if self.init is not None:
+            _wait(self.init, deadline)
+        with self._lock:
+            descriptors = [self.output, self._status, self.exited, self._go]
+            descriptors += [] if self.init is None else [self.init]
+            self.init = None
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _wait(descriptor: int, deadline: float) -> bool:
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(max(0, deadline - time.monotonic()) * 1000))

@@ -1,0 +1,29 @@
+"""The exceptions of the sandbox, apart so that no module imports another for them."""
+
+from __future__ import annotations
+
+
+class SandboxError(Exception):
+    """Something about the sandbox is wrong; the text says what, and what would be right."""
+
+
+class PolicyError(SandboxError):
+    """A workspace or a hidden path that no safe sandbox can be built for."""
+
+
+class SetupError(SandboxError):
+    """
+    The sandbox could not be built, so nothing of the command ran.
+
+    Attributes:
+        reason: what was wrong.
+        remedy: what the user can do about it, empty if nothing is known.
+    """
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason, remedy)
+        self.reason = reason
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.reason}. To fix it: {self.remedy}" if self.remedy else self.reason

@@ -1,0 +1,159 @@
+"""
+What git needs in a sandbox: the directory behind a `.git` file, and who commits.
+
+Both are read once, when a session starts (spec section 9). Nothing that a
+sandboxed command can write later decides what is bound.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from sandbox import paths, programs
+
+_SMALL_FILE = 64 * 1024
+_GIT_TIMEOUT_S = 5
+# A repository must not be able to start a program through our own git (finding F5).
+_HARMLESS = (
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "safe.bareRepository=explicit"),
+)
+
+
+@attrs.frozen
+class GitLink:
+    """
+    The directories behind the `.git` file of a worktree or submodule, checked.
+
+    `writable` are the folders to bind: the common directory as a whole, or, where
+    that would hold the workspace too (worktrees inside a bare repository), only
+    what a commit writes.
+    """
+
+    git_dir: str
+    common_dir: str
+    writable: tuple[str, ...]
+
+
+def resolve_link(workspace: str, *, never: Iterable[str] = ()) -> GitLink | None:
+    """
+    The checked target of the workspace's `.git` file; None if there is none or it does not check.
+
+    It checks when the directory that the file names points back at this workspace:
+    `gitdir` of a worktree, `core.worktree` of a submodule. A `.git` file that was
+    forged in the workspace can therefore not open any other directory.
+
+    Args:
+        workspace: real path.
+        never: folders that must not become writable, nor what contains them.
+    """
+    dot_git = os.path.join(workspace, ".git")
+    named = _read_pointer(dot_git, "gitdir: ", workspace)
+    if named is None or not os.path.isdir(named):
+        return None
+    common = _read_pointer(os.path.join(named, "commondir"), "", named)
+    if common is None:
+        common = named
+        checked = _submodule_points_back(named, workspace)
+    else:
+        # `commondir` alone proves nothing: it could have been written in a sandbox.
+        nested = os.path.dirname(named) == os.path.join(common, "worktrees")
+        back = _read_pointer(os.path.join(named, "gitdir"), "", named)
+        checked = nested and back == dot_git
+    if not checked or not _is_repository(common):
+        return None
+    writable = _writable_parts(named, common, workspace)
+    if any(paths.is_within(barred, part) for barred in never for part in writable):
+        return None
+    return GitLink(git_dir=named, common_dir=common, writable=writable)
+
+
+def identity(workspace: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """
+    The `GIT_AUTHOR_*` and `GIT_COMMITTER_*` variables that commits made outside would use.
+
+    Asks `git config` once, in the workspace, with everything off by which a
+    repository could start a program. What is not configured is left out.
+    """
+    git = programs.find("git", environ, never_in=(workspace,))
+    found: dict[str, str] = {}
+    for key, field in (("user.name", "NAME"), ("user.email", "EMAIL")):
+        configured = _ask_git(git, key, workspace, environ) if git else ""
+        for role in ("AUTHOR", "COMMITTER"):
+            variable = f"GIT_{role}_{field}"
+            value = environ.get(variable) or configured
+            if value:
+                found[variable] = value
+    return found
+
+
+def _ask_git(git: str, key: str, workspace: str, environ: Mapping[str, str]) -> str:
+    try:
+        answer = subprocess.run(
+            [git, *_HARMLESS, "config", "--get", key],
+            cwd=workspace,
+            env={**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ""
+    return os.fsdecode(answer.stdout).strip()
+
+
+def _read_pointer(path: str, prefix: str, base: str) -> str | None:
+    """The real path that a one-line git file names, None if it is no such regular file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            line = os.fsdecode(file.read(_SMALL_FILE))
+    except (OSError, ValueError):
+        return None
+    target = line.removeprefix(prefix).rstrip("\r\n")
+    if not line.startswith(prefix) or not target or "\0" in target:
+        return None
+    return os.path.realpath(os.path.join(base, target))
+
+
+def _submodule_points_back(git_dir: str, workspace: str) -> bool:
+    config = os.path.join(git_dir, "config")
+    try:
+        with open(config, encoding="utf-8", errors="surrogateescape") as file:
+            worktree = _core_worktree(file.read(_SMALL_FILE))
+    except OSError:
+        return False
+    return worktree is not None and os.path.realpath(os.path.join(git_dir, worktree)) == workspace
+
+
+def _core_worktree(config: str) -> str | None:
+    """`core.worktree` as git itself writes it: its own line, quoted only around odd spaces."""
+    section, found = "", None
+    for line in config.split("\n"):
+        text = line.strip()
+        if text.startswith("["):
+            section = text.strip("[]").lower()
+        name, _, value = text.partition("=")
+        if section == "core" and name.strip().lower() == "worktree":
+            found = value.strip().strip('"').replace("\\\\", "\\").replace('\\"', '"')
+    return found
+
+
+def _is_repository(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "HEAD")) and all(
+        os.path.isdir(os.path.join(path, name)) for name in ("objects", "refs")
+    )
+
+
+def _writable_parts(git_dir: str, common: str, workspace: str) -> tuple[str, ...]:
+    if not paths.is_within(workspace, common):
+        return (common,)
+    parts = [git_dir] + [os.path.join(common, name) for name in ("objects", "refs", "logs")]
+    return tuple(part for part in parts if os.path.isdir(part) and paths.is_real(part))

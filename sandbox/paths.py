@@ -1,0 +1,62 @@
+"""Questions about absolute real paths, and descents that follow no symlink."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether `path` is `folder` or lies below it; both are absolute and normal."""
+    return folder in (path, "/") or path.startswith(folder + "/")
+
+
+def deepest(path: str, folders: Iterable[str]) -> str | None:
+    """Of `folders` the deepest one that holds `path`, or None."""
+    return max((f for f in folders if is_within(path, f)), key=len, default=None)
+
+
+def ancestors(path: str, root: str) -> list[str]:
+    """The folders strictly between `root` and `path`, outermost first."""
+    found = []
+    parent = os.path.dirname(path)
+    while parent != root and is_within(parent, root):
+        found.append(parent)
+        parent = os.path.dirname(parent)
+    return found[::-1]
+
+
+def is_real(path: str) -> bool:
+    """Whether `path` exists and no component of it is a symlink."""
+    return os.path.lexists(path) and os.path.realpath(path) == path
+
+
+def kind(path: str) -> int | None:
+    """The file type bits (`stat.S_IFMT`) of `path` itself, None where it cannot be seen."""
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode)
+    except OSError:
+        return None
+
+
+@contextmanager
+def parent_descriptor(path: str, root: str) -> Iterator[int]:
+    """
+    A descriptor of the folder that holds `path`, reached from `root` through real folders.
+
+    Raises:
+        OSError: a component is missing, is a symlink or is no folder.
+    """
+    descriptor = os.open(root, _DIRECTORY)
+    try:
+        for name in os.path.relpath(os.path.dirname(path), root).split("/"):
+            deeper = os.open(name, _DIRECTORY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = deeper
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,165 @@
+"""The policy of one session: what its commands may read, write and see (spec section 9)."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from sandbox import environment, nested, paths, private, readable, stubs, surroundings
+from sandbox.bwrap import Limits
+from sandbox.errors import PolicyError
+from sandbox.git import GitLink, identity, resolve_link
+from sandbox.private import PrivateFolders
+from sandbox.readable import Readable
+
+_KERNEL_FOLDERS = ("/dev", "/proc", "/sys")
+_TMP_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108  the names that are bound over, not used
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+
+
+@attrs.frozen
+class Policy:
+    """
+    Everything that is decided once, when a session starts; make it with `for_workspace`.
+
+    Attributes:
+        workspace: real path of the folder that commands work in and may write.
+        state_dir: real path of the folder that all sessions of the user share.
+        folders: the session's private tmp and home.
+        homes: real homes that are hidden; the private one is seen as the first.
+        home: `$HOME` inside.
+        hidden: files and folders that nothing inside can reach.
+        readable: what stays visible of hidden surroundings.
+        link: the checked git directory behind a `.git` file.
+        nested: protected paths below the top level that existed at the start.
+        environment: the whole environment of a command.
+        python: the running interpreter, as a path that is valid inside.
+        limits: resource limits.
+    """
+
+    workspace: str
+    state_dir: str
+    folders: PrivateFolders
+    homes: tuple[str, ...]
+    home: str
+    hidden: tuple[str, ...]
+    readable: tuple[Readable, ...]
+    link: GitLink | None
+    nested: tuple[str, ...]
+    environment: Mapping[str, str]
+    python: str
+    limits: Limits
+
+    @classmethod
+    def for_workspace(
+        cls,
+        workspace: str,
+        *,
+        state_dir: str,
+        session: str | None = None,
+        hidden: Sequence[str] = (),
+        extra_environment: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> Policy:
+        """
+        The policy for a session in `workspace`; makes its private folders.
+
+        Args:
+            workspace: an existing folder; may be a symlink, below the home or in /tmp.
+            state_dir: a folder of ours, made with mode 0700, shared by all sessions and
+                processes of the user; nothing inside can reach it.
+            session: a file name for the private folders; a random one by default.
+            hidden: more that nothing inside may reach, such as the program's own
+                state and configuration.
+            extra_environment: variables to add to those of the allowlist.
+            environ: where allowed variables come from, `os.environ` by default.
+            limits: resource limits other than the default ones.
+
+        Raises:
+            PolicyError: no safe sandbox can be built for that workspace.
+            OSError: the private folders cannot be made.
+        """
+        variables = os.environ if environ is None else environ
+        name = session or secrets.token_hex(8)
+        if not _FILE_NAME.fullmatch(name):
+            raise PolicyError(f"session {name!r} must be a plain file name")
+        real, state = os.path.realpath(workspace), os.path.realpath(state_dir)
+        homes = surroundings.homes(variables)
+        barred = tuple(dict.fromkeys([state, *map(os.path.realpath, hidden)]))
+        _check(real, homes, barred)
+        folders = private.create(state, name)
+        stubs.sweep(state)
+        private.sweep(state)
+        return cls(
+            workspace=real,
+            state_dir=state,
+            folders=folders,
+            homes=homes,
+            home=homes[0] if homes else _TMP_FOLDERS[0],
+            hidden=(
+                *barred,
+                *(p for p in surroundings.credentials(variables) if not paths.is_within(p, real)),
+            ),
+            readable=(
+                *readable.tool_folders(homes),
+                *readable.python_runtime((*homes, *_TMP_FOLDERS, real, state)),
+            ),
+            link=resolve_link(real, never=(*homes, *barred)),
+            nested=nested.find(real),
+            environment=environment.build(
+                variables,
+                home=homes[0] if homes else _TMP_FOLDERS[0],
+                tmp=_TMP_FOLDERS[0],
+                extra={
+                    **identity(real, variables),
+                    **_trusted(real),
+                    **(extra_environment or {}),
+                },
+            ),
+            python=readable.python_executable(),
+            limits=limits or Limits(),
+        )
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """The workspace and the git directories that belong to it."""
+        return (self.workspace, *(self.link.writable if self.link else ()))
+
+    @property
+    def tmp_folders(self) -> tuple[str, ...]:
+        """Where the private tmp is seen."""
+        return tuple(path for path in _TMP_FOLDERS if paths.kind(path) == stat.S_IFDIR)
+
+    def discard(self) -> None:
+        """Remove the session's private folders; none of its commands may be running."""
+        self.folders.remove()
+
+
+def _check(workspace: str, homes: Sequence[str], barred: Sequence[str]) -> None:
+    if not os.path.isdir(workspace):
+        raise PolicyError(f"workspace {workspace!r} is no existing folder")
+    if workspace == "/" or paths.deepest(workspace, _KERNEL_FOLDERS):
+        raise PolicyError(f"workspace {workspace!r} must not be the root or a kernel folder")
+    for home in homes:
+        if paths.is_within(home, workspace):
+            raise PolicyError(f"workspace {workspace!r} must not be or hold the home {home!r}")
+    for folder in barred:
+        if paths.is_within(workspace, folder):
+            raise PolicyError(f"workspace {workspace!r} lies in the hidden folder {folder!r}")
+
+
+def _trusted(workspace: str) -> dict[str, str]:
+    """Let git inside work in a folder of another user: what it may run is sandboxed anyway."""
+    if os.stat(workspace).st_uid == os.geteuid():
+        return {}
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": "*",
+    }

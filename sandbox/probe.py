@@ -1,0 +1,67 @@
+"""Whether a sandbox can be built here; if not, exactly why and what to do."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+
+import attrs
+
+from sandbox import private, stubs
+from sandbox.errors import SandboxError
+from sandbox.policy import Policy
+from sandbox.process import Process
+
+_PROBE_TIMEOUT_S = 20.0
+
+
+@attrs.frozen
+class Availability:
+    """
+    Whether commands can be run sandboxed.
+
+    Attributes:
+        ok: they can.
+        reason: why not.
+        remedy: what would help, empty if nothing is known.
+    """
+
+    ok: bool
+    reason: str = ""
+    remedy: str = ""
+
+
+def probe(environ: Mapping[str, str] | None = None) -> Availability:
+    """
+    Build a real sandbox, with every flag, in a temporary workspace, and run /bin/true in it.
+
+    Takes some 20 ms. Nothing is cached: call it once at the start.
+    """
+    variables = os.environ if environ is None else environ
+    try:
+        with tempfile.TemporaryDirectory(prefix="sandbox-probe-") as folder:
+            workspace = os.path.join(folder, "workspace")
+            os.mkdir(workspace)
+            policy = Policy.for_workspace(
+                workspace, state_dir=os.path.join(folder, "state"), environ=variables
+            )
+            try:
+                result = Process(policy, "/bin/true", environ=variables).run(
+                    timeout_s=_PROBE_TIMEOUT_S, on_output=lambda _: None
+                )
+            finally:
+                policy.discard()
+    except (OSError, SandboxError) as error:
+        return Availability(False, str(error))
+    if result.failure:
+        return Availability(False, result.failure.reason, result.failure.remedy)
+    if result.exit_code != 0:
+        return Availability(False, f"/bin/true did not succeed in it: {result}")
+    return Availability(True)
+
+
+def sweep(state_dir: str) -> None:
+    """Remove what sessions and calls left behind whose process was killed."""
+    stubs.sweep(state_dir)
+    private.sweep(state_dir)

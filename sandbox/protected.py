@@ -1,0 +1,188 @@
+"""
+The paths in a workspace that no command may change (the table of spec section 7).
+
+Listed freshly for every call, by names that are fixed here: what the workspace
+holds can only add restrictions, never take one away.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from sandbox import paths
+from sandbox.git import GitLink
+from sandbox.stubs import Stub
+
+FOLDERS = (".vscode", ".idea", ".claude", ".cursor", ".github/workflows")
+FILES = (
+    ".bash_profile",
+    ".bashrc",
+    ".envrc",
+    ".gitconfig",
+    ".gitmodules",
+    ".mcp.json",
+    ".profile",
+    ".ripgreprc",
+    ".zprofile",
+    ".zshrc",
+)
+# Of a git directory. `commondir` and `gitdir` say where git finds config and hooks.
+GIT_NAMES = ("hooks", "config", "config.worktree", "commondir", "gitdir")
+# A git directory with more modules or worktrees than this has them read-only as a whole.
+_MOST_LISTED = 16
+_MOST_LOOKED_AT = 256
+_COMMON_DIR = "commondir"
+# An empty folder is invisible to git and easily removed again (finding F9), but where
+# git expects a file only a file has the meaning of "absent".
+_GIT_STUBS = {"hooks": None, "config": b"", "config.worktree": b"", _COMMON_DIR: b".\n"}
+
+
+@attrs.frozen
+class Survey:
+    """
+    What is to be bound read-only and what can only be watched.
+
+    Attributes:
+        read_only: existing real paths, each with the writable folder it lies in.
+        pins: folders to bind onto themselves: a mount point cannot be renamed away with
+            the protected path in it (finding F2). Not so far below the top level, where
+            mount points would get in the way of ordinary renames; the audit covers those.
+        links: protected names that are symlinks: those cannot be mounted on (finding F7).
+        absent: what is not there, cannot be stood in for, and must not appear.
+    """
+
+    read_only: tuple[tuple[str, str], ...]
+    pins: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    absent: tuple[tuple[str, str], ...]
+
+
+def stub_candidates(workspace: str, link: GitLink | None) -> tuple[Stub, ...]:
+    """What is to exist, empty, while a command runs, so that it cannot be created."""
+    found = []
+    for name in FOLDERS + FILES:
+        path = os.path.join(workspace, name)
+        found += [Stub(workspace, part, None) for part in paths.ancestors(path, workspace)]
+        found.append(Stub(workspace, path, None))
+    for root, admin in _admin_folders(workspace, link):
+        if paths.kind(os.path.join(admin, "HEAD")) is None:
+            continue
+        found += [
+            Stub(root, os.path.join(admin, name), content)
+            for name, content in _GIT_STUBS.items()
+            # A bare repository or a module with a `commondir` is another repository.
+            if name != _COMMON_DIR or os.path.basename(admin) == ".git"
+        ]
+    return tuple(found)
+
+
+def survey(workspace: str, link: GitLink | None, nested: Iterable[str]) -> Survey:
+    """
+    The protected paths that exist now.
+
+    Args:
+        workspace: real path.
+        link: the checked target of a `.git` file.
+        nested: further paths below the workspace, found when the session started.
+    """
+    found = _Collected()
+    for name in (*FOLDERS, *FILES):
+        found.add(workspace, os.path.join(workspace, name))
+    dot_git = os.path.join(workspace, ".git")
+    if paths.kind(dot_git) == stat.S_IFLNK:
+        found.links[dot_git] = workspace
+    elif paths.kind(dot_git) != stat.S_IFDIR:
+        found.add(workspace, dot_git)
+    for root, admin in _admin_folders(workspace, link):
+        for path in _git_paths(admin):
+            found.add(root, path)
+    pins = {
+        folder for path, root in found.read_only.items() for folder in paths.ancestors(path, root)
+    }
+    for path in nested:
+        found.add(workspace, path)
+    return Survey(
+        tuple(sorted(found.read_only.items())),
+        tuple(sorted(pins)),
+        tuple(sorted(found.links.items())),
+        tuple(sorted(found.absent.items())),
+    )
+
+
+@attrs.define
+class _Collected:
+    """Paths with the writable folder that each lies in."""
+
+    read_only: dict[str, str] = attrs.field(factory=dict)
+    links: dict[str, str] = attrs.field(factory=dict)
+    absent: dict[str, str] = attrs.field(factory=dict)
+
+    def add(self, root: str, path: str) -> None:
+        """Sort in `path` by what it, or the first obstacle on the way to it, is."""
+        for part in (*paths.ancestors(path, root), path):
+            kind = paths.kind(part)
+            if kind == stat.S_IFLNK:
+                self.links[part] = root
+                target = os.path.realpath(path)
+                if paths.is_within(target, root) and target != root:
+                    here = self.absent if paths.kind(target) is None else self.read_only
+                    here[target] = root
+                return
+            if kind is None:
+                if os.path.basename(path) == _COMMON_DIR:
+                    self.absent[path] = root
+                return
+            if kind != stat.S_IFDIR or part == path:
+                self.read_only[part] = root
+
+
+def _admin_folders(workspace: str, link: GitLink | None) -> Iterator[tuple[str, str]]:
+    """The git directories that commands can write, each with the writable folder around it."""
+    roots = (workspace, *(link.writable if link else ()))
+    named = [os.path.join(workspace, ".git")]
+    if link:
+        named += [link.git_dir, link.common_dir]
+    for admin in dict.fromkeys(os.path.realpath(name) for name in named):
+        root = paths.deepest(admin, roots)
+        if root and paths.kind(admin) == stat.S_IFDIR:
+            yield root, admin
+
+
+def _git_paths(admin: str) -> Iterator[str]:
+    yield from (os.path.join(admin, name) for name in GIT_NAMES)
+    for collection in ("modules", "worktrees"):
+        folder = os.path.join(admin, collection)
+        if paths.kind(folder) != stat.S_IFDIR:
+            continue
+        members = _members(folder)
+        if members is None:
+            yield folder
+        else:
+            yield from (os.path.join(member, name) for member in members for name in GIT_NAMES)
+
+
+def _members(folder: str) -> list[str] | None:
+    """The git directories below `folder`, None if they are too many (a name may have slashes)."""
+    pending, found, seen = [folder], [], 0
+    while pending:
+        try:
+            entries = [
+                entry for entry in os.scandir(pending.pop()) if entry.is_dir(follow_symlinks=False)
+            ]
+        except OSError:
+            continue
+        seen += len(entries)
+        if seen > _MOST_LOOKED_AT:
+            return None
+        for entry in entries:
+            if not any(paths.kind(os.path.join(entry.path, name)) for name in ("HEAD", "gitdir")):
+                pending.append(entry.path)
+                continue
+            found.append(entry.path)
+            if paths.kind(os.path.join(entry.path, "modules")) == stat.S_IFDIR:
+                pending.append(os.path.join(entry.path, "modules"))
+    return found if len(found) <= _MOST_LISTED else None

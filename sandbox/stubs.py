@@ -1,0 +1,175 @@
+"""
+Stand-ins for protected paths that do not exist, so that no command can create them.
+
+They are real empty folders (or tiny files) on the host, there only while a command
+runs. Several sessions and processes share them: each running call keeps a locked
+journal of those it relies on, and who leaves last removes them. The journal of a
+process that died is no longer locked; the next call, or `sweep`, clears up after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import attrs
+
+from sandbox import paths
+from sandbox.errors import SetupError
+
+_FOLDER = "stubs"
+_SUFFIX = ".json"
+# Where we cannot create it, the command, with fewer rights, cannot either.
+_CANNOT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+@attrs.frozen
+class Stub:
+    """A stand-in at `path` below the real folder `root`: a file with `content`, else a folder."""
+
+    root: str
+    path: str
+    content: bytes | None
+
+
+@contextmanager
+def held(state_dir: str, candidates: Iterable[Stub]) -> Iterator[tuple[Stub, ...]]:
+    """
+    Keep those of `candidates` in place that nothing real is in the place of.
+
+    Args:
+        state_dir: the folder that all sessions and processes of the user share.
+        candidates: outer folders before what lies in them.
+
+    Raises:
+        SetupError: a stand-in could not be created, for instance because the disk is full.
+    """
+    folder = os.path.join(state_dir, _FOLDER)
+    with contextlib.ExitStack() as stack:
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            with _mutex(folder):
+                relied_on, journal = stack.enter_context(_enter(folder, candidates))
+        except OSError as error:
+            raise SetupError(f"a protected path could not be secured: {error}") from error
+        stack.callback(_leave, folder, journal, relied_on)
+        yield relied_on
+
+
+def sweep(state_dir: str) -> None:
+    """Remove the stand-ins that processes left behind which were killed."""
+    folder = os.path.join(state_dir, _FOLDER)
+    if os.path.isdir(folder):
+        with _mutex(folder):
+            _clear_dead(folder)
+
+
+@contextmanager
+def _enter(folder: str, candidates: Iterable[Stub]) -> Iterator[tuple[tuple[Stub, ...], str]]:
+    in_use = _clear_dead(folder)
+    relied_on = [stub for stub in candidates if stub in in_use or not os.path.lexists(stub.path)]
+    journal = os.path.join(folder, secrets.token_hex(8) + _SUFFIX)
+    with open(journal, "x", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        json.dump([_to_json(stub) for stub in relied_on], file)
+        file.flush()
+        created = tuple(stub for stub in relied_on if _create(stub))
+        yield created, journal
+
+
+def _leave(folder: str, journal: str, relied_on: Iterable[Stub]) -> None:
+    with _mutex(folder):
+        os.unlink(journal)
+        in_use = _clear_dead(folder)
+        _remove(stub for stub in relied_on if stub not in in_use)
+
+
+@contextmanager
+def _mutex(folder: str) -> Iterator[None]:
+    """Held for the few system calls of one entry or exit; a killed holder frees it."""
+    with open(os.path.join(folder, "lock"), "w", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _clear_dead(folder: str) -> set[Stub]:
+    """Clear up after dead processes; what the living rely on. The mutex is held."""
+    in_use: set[Stub] = set()
+    left_behind: list[Stub] = []
+    for name in os.listdir(folder):
+        if not name.endswith(_SUFFIX):
+            continue
+        journal = os.path.join(folder, name)
+        with open(journal, encoding="ascii") as file:
+            alive = _is_locked(file.fileno())
+            (in_use.update if alive else left_behind.extend)(_from_json(file.read()))
+        if not alive:
+            os.unlink(journal)
+    _remove(stub for stub in left_behind if stub not in in_use)
+    return in_use
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _create(stub: Stub) -> bool:
+    """Whether the stand-in is in place now."""
+    name = os.path.basename(stub.path)
+    try:
+        with paths.parent_descriptor(stub.path, stub.root) as parent:
+            if stub.content is None:
+                os.mkdir(name, 0o755, dir_fd=parent)
+                return True
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with open(os.open(name, flags, 0o644, dir_fd=parent), "wb") as file:
+                file.write(stub.content)
+                return True
+    except FileExistsError:
+        return True
+    except OSError as error:
+        if error.errno in _CANNOT:
+            return False
+        raise
+
+
+def _remove(leftovers: Iterable[Stub]) -> None:
+    """Remove what is still as we made it, inner before outer; anything else has an owner now."""
+    for stub in sorted(leftovers, key=lambda stub: stub.path, reverse=True):
+        name = os.path.basename(stub.path)
+        with contextlib.suppress(OSError), paths.parent_descriptor(stub.path, stub.root) as parent:
+            if stub.content is None:
+                os.rmdir(name, dir_fd=parent)
+                continue
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(name, flags, dir_fd=parent), "rb") as file:
+                untouched = file.read(len(stub.content) + 1) == stub.content
+            if untouched:
+                os.unlink(name, dir_fd=parent)
+
+
+def _to_json(stub: Stub) -> list[str | None]:
+    content = None if stub.content is None else stub.content.decode("ascii")
+    return [stub.root, stub.path, content]
+
+
+def _from_json(text: str) -> list[Stub]:
+    """The stubs of a journal; a torn one was written before anything was created."""
+    try:
+        rows = json.loads(text)
+    except ValueError:
+        return []
+    return [
+        Stub(root, path, None if content is None else content.encode("ascii"))
+        for root, path, content in rows
+    ]

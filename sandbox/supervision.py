@@ -1,0 +1,118 @@
+"""Waiting for a child: its output, its deadline and its end, in one poll on one thread."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable
+
+import attrs
+
+from sandbox.child import GRACE_S, Child
+
+_PIECE = 64 * 1024
+_TAIL = 16 * 1024
+_LARGEST_PREAMBLE = 8 * 1024 * 1024
+# poll() takes an int of milliseconds.
+_LONGEST_POLL_S = 3600.0
+
+
+@attrs.define
+class Supervision:
+    """
+    What happened to one child so far.
+
+    Attributes:
+        child: the child, already started.
+        verify: judges the child's mount table; returns what is wrong with it.
+        on_output: gets the command's output, on the thread that calls `run`.
+        timeout_s: time that the child has; time inside `on_output` does not count.
+        released: whether the command was allowed to begin.
+        refused: why it was not.
+        message: what bwrap printed before that.
+        return_code: of bwrap, None if it could not be reaped.
+        timed_out: whether the time ran out.
+        tail: the last output.
+    """
+
+    child: Child
+    verify: Callable[[bytes], str | None]
+    on_output: Callable[[bytes], None]
+    timeout_s: float
+    released: bool = False
+    refused: str | None = None
+    message: bytes = b""
+    return_code: int | None = None
+    timed_out: bool = False
+    tail: bytes = b""
+    _deadline: float = 0.0
+
+    def run(self) -> None:
+        """Serve the child until everything in it is dead and its output is delivered."""
+        child = self.child
+        self._deadline = time.monotonic() + self.timeout_s
+        poller = select.poll()
+        alive = {child.exited}
+        for descriptor in (child.output, child.exited):
+            poller.register(descriptor, select.POLLIN)
+        while alive:
+            ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms())}
+            if child.output in ready and not self._take_output():
+                poller.unregister(child.output)
+            if child.exited in ready:
+                child.read_status()
+                self.return_code = child.reap()
+                # Inside, all are dead only when the first process there is.
+                if child.init is not None:
+                    alive.add(child.init)
+                    poller.register(child.init, select.POLLIN)
+            for descriptor in ready & alive:
+                poller.unregister(descriptor)
+                alive.remove(descriptor)
+            if time.monotonic() >= self._deadline:
+                if self.timed_out:
+                    break
+                self.timed_out = True
+                self._deadline = time.monotonic() + GRACE_S
+                child.kill()
+        while self._take_output(last=True):
+            pass
+
+    def _patience_ms(self) -> float:
+        return min(max(0.0, self._deadline - time.monotonic()), _LONGEST_POLL_S) * 1000
+
+    def _take_output(self, *, last: bool = False) -> bool:
+        """Read one piece and pass it on; False at the end of it (`last`: or if none is there)."""
+        try:
+            piece = os.read(self.child.output, _PIECE)
+        except BlockingIOError:
+            return not last
+        if not piece:
+            return False
+        if not self.released:
+            self._take_preamble(piece)
+            return True
+        self.tail = (self.tail + piece)[-_TAIL:]
+        before = time.monotonic()
+        self.on_output(piece)
+        self._deadline += time.monotonic() - before
+        return True
+
+    def _take_preamble(self, piece: bytes) -> None:
+        """Until the gate opens all that arrives is messages, and the mounts between two NULs."""
+        if self.refused:
+            return
+        self.message += piece
+        parts = self.message.split(b"\0", 2)
+        if len(parts) == 3:
+            self.message = parts[0]
+            self.refused = self.verify(parts[1])
+            if self.refused is None:
+                self.released = True
+                self.child.read_status()
+                self.child.release()
+        elif len(self.message) > _LARGEST_PREAMBLE:
+            self.refused = "the sandbox reported no end of its mounts"
+        if self.refused:
+            self.child.kill()

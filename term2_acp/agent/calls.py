@@ -1,0 +1,287 @@
+"""Runs the tool calls of a model step: shown, judged, asked, run, ended (spec sections 7 and 8)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from term2_acp.agent.cancel import Cancelled, CancelToken
+from term2_acp.agent.ports import (
+    CallPlan,
+    Shell,
+    TerminalContent,
+    TextContent,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolKind,
+    ToolOutcome,
+)
+from term2_acp.agent.terminal import LiveTerminal
+from term2_acp.errors import StoreError
+from term2_acp.eventlog import (
+    Event,
+    PermissionAnswered,
+    PermissionAsked,
+    PlannedCall,
+    SessionState,
+    StateChanged,
+    TerminalOpened,
+    ToolCallCreated,
+    ToolCallEnded,
+    ToolCallShowed,
+    ToolCallStarted,
+    ToolStatus,
+)
+from term2_acp.identifiers import new_id
+from term2_acp.permissions import (
+    Choice,
+    Judgement,
+    PermissionClient,
+    PermissionQuestion,
+    Permissions,
+    choice_of,
+)
+from term2_acp.tools.parameters import parse_arguments
+from term2_acp.files.ledger import ReadLedger
+from term2_acp.workspace import FileScope, Workspace
+
+logger = logging.getLogger(__name__)
+
+_MAX_PARALLEL = 8
+_READ_ONLY = frozenset({ToolKind.READ, ToolKind.SEARCH})
+_DENIED = (
+    "The user denied this call, so it did not run."
+    " Do not try it again; ask the user or go on without it."
+)
+_CANCELLED = "The call was cancelled."
+
+
+class TurnLog(Protocol):
+    """Where a turn's events go: the log first, then the client."""
+
+    cancel: CancelToken
+
+    def emit(self, *events: Event) -> None:
+        """
+        Append and show events, in order.
+
+        Waits while the client does not read, until the turn is cancelled.
+
+        Raises:
+            StoreError: they could not be stored and were not shown.
+        """
+        ...
+
+
+@attrs.frozen
+class Surroundings:
+    """What the calls of one session share."""
+
+    session_id: str
+    workspace: Workspace
+    permissions: Permissions
+    ledger: ReadLedger
+    shell: Shell
+    tools: Mapping[str, Tool]
+    client: PermissionClient
+
+
+class CallRunner:
+    """
+    Runs calls for one turn.
+
+    Whatever happens, a call that was created is ended before `run` returns or
+    raises. `run` may be used from several threads at once.
+    """
+
+    def __init__(self, surroundings: Surroundings, log: TurnLog) -> None:
+        self._around = surroundings
+        self._log = log
+        self._asking = 0
+        self._asking_lock = threading.Lock()
+
+    def run_all(self, calls: Sequence[PlannedCall]) -> None:
+        """
+        Run the calls of one step: side by side when all only read, else in order.
+
+        Raises:
+            Cancelled: the turn was cancelled; later calls did not start.
+        """
+        kinds = {tool.kind if (tool := self._tool(call)) else ToolKind.OTHER for call in calls}
+        if len(calls) > 1 and kinds <= _READ_ONLY:
+            for start in range(0, len(calls), _MAX_PARALLEL):
+                self._run_side_by_side(calls[start : start + _MAX_PARALLEL])
+        else:
+            for call in calls:
+                self.run(call)
+
+    def _run_side_by_side(self, calls: Sequence[PlannedCall]) -> None:
+        errors: list[BaseException] = []
+
+        def run(call: PlannedCall) -> None:
+            try:
+                self.run(call)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [
+            threading.Thread(target=run, args=(call,), name=f"term2-{call.tool_call_id}")
+            for call in calls[1:]
+        ]
+        for thread in threads:
+            thread.start()
+        run(calls[0])
+        for thread in threads:
+            thread.join()
+        self._log.cancel.raise_if_cancelled()
+        if errors:
+            raise errors[0]
+
+    def run(self, call: PlannedCall) -> None:
+        """
+        Run one call from its first to its last event.
+
+        Raises:
+            Cancelled: the turn was cancelled before or while it ran.
+        """
+        self._log.cancel.raise_if_cancelled()
+        tool = self._tool(call)
+        if tool is None:
+            known = ", ".join(sorted(self._around.tools))
+            self._refuse(call, f"There is no tool {call.name!r}. The tools are: {known}.")
+            return
+        try:
+            params = parse_arguments(tool, call.arguments)
+            plan = tool.plan(params, self._around.workspace)
+        except ToolError as error:
+            self._refuse(call, str(error), tool)
+            return
+        self._create(call, tool, plan)
+        try:
+            outcome = self._run_judged(call, tool, params, plan)
+        except Cancelled:
+            self._end(call, ToolStatus.CANCELLED, ToolOutcome(_CANCELLED))
+            raise
+        self._end(
+            call, ToolStatus.FAILED if outcome.failed else ToolStatus.COMPLETED, outcome
+        )
+
+    def _run_judged(
+        self, call: PlannedCall, tool: Tool, params: Any, plan: CallPlan
+    ) -> ToolOutcome:
+        judgement = self._around.permissions.judge(plan)
+        if judgement.asks and not self._ask(call, tool, plan, judgement):
+            return ToolOutcome(_DENIED, failed=True)
+        self._log.cancel.raise_if_cancelled()
+        self._log.emit(ToolCallStarted(call.tool_call_id))
+        context = ToolContext(
+            workspace=self._around.workspace,
+            files=FileScope(self._around.workspace, self._around.ledger, judgement.permits),
+            shell=self._around.shell,
+            cancel=self._log.cancel,
+            open_terminal=lambda command: self._open_terminal(call, command),
+        )
+        try:
+            return tool.run(params, context)
+        except ToolError as error:
+            return ToolOutcome(str(error), failed=True)
+        except (Cancelled, StoreError):
+            raise
+        except Exception:
+            logger.exception("the tool %s failed", tool.name)
+            return ToolOutcome(
+                f"The tool {tool.name} failed inside the agent; its stderr says why.", failed=True
+            )
+
+    def _ask(self, call: PlannedCall, tool: Tool, plan: CallPlan, judgement: Judgement) -> bool:
+        """Ask the client; whether the call may run. In doubt it may not."""
+        question = PermissionQuestion(
+            session_id=self._around.session_id,
+            tool_call_id=call.tool_call_id,
+            name=tool.name,
+            title=plan.title,
+            kind=tool.kind,
+            raw_input=_raw_input(call),
+            locations=plan.locations,
+            options=judgement.offer(),
+        )
+        self._log.emit(PermissionAsked(call.tool_call_id, tuple(judgement.options)))
+        self._change_asking(+1)
+        answer = self._around.client.ask(question, self._log.cancel)
+        choice = choice_of(answer, judgement.options) if answer is not None else None
+        self._log.emit(PermissionAnswered(call.tool_call_id, choice))
+        self._change_asking(-1)
+        if choice is None or choice is Choice.REJECT:
+            return False
+        self._around.permissions.grants.add(choice, judgement.outside)
+        return True
+
+    def _change_asking(self, change: int) -> None:
+        # Several reads may ask at once: the state changes with the first and the last.
+        with self._asking_lock:
+            before = self._asking
+            self._asking += change
+            if before == 0:
+                self._log.emit(StateChanged(SessionState.REQUIRES_ACTION))
+            elif self._asking == 0:
+                self._log.emit(StateChanged(SessionState.RUNNING))
+
+    def _open_terminal(self, call: PlannedCall, command: str) -> LiveTerminal:
+        terminal = LiveTerminal(new_id("term"), self._log.emit)
+        self._log.emit(
+            TerminalOpened(terminal.terminal_id, command, self._around.workspace.root),
+            ToolCallShowed(call.tool_call_id, (TerminalContent(terminal.terminal_id),)),
+        )
+        return terminal
+
+    def _tool(self, call: PlannedCall) -> Tool | None:
+        return self._around.tools.get(call.name)
+
+    def _create(self, call: PlannedCall, tool: Tool, plan: CallPlan) -> None:
+        self._log.emit(
+            ToolCallCreated(
+                tool_call_id=call.tool_call_id,
+                name=tool.name,
+                title=plan.title,
+                kind=tool.kind,
+                raw_input=_raw_input(call),
+                locations=plan.locations,
+            )
+        )
+
+    def _refuse(self, call: PlannedCall, reason: str, tool: Tool | None = None) -> None:
+        """A call that cannot run is shown and failed, and the model is told why."""
+        self._log.emit(
+            ToolCallCreated(
+                tool_call_id=call.tool_call_id,
+                name=call.name,
+                title=call.name or "unnamed tool",
+                kind=tool.kind if tool else ToolKind.OTHER,
+                raw_input=_raw_input(call),
+            )
+        )
+        self._end(call, ToolStatus.FAILED, ToolOutcome(reason, failed=True))
+
+    def _end(self, call: PlannedCall, status: ToolStatus, outcome: ToolOutcome) -> None:
+        self._log.emit(
+            ToolCallEnded(
+                tool_call_id=call.tool_call_id,
+                status=status,
+                result=outcome.text,
+                content=outcome.content or (TextContent(outcome.text),),
+                locations=outcome.locations,
+            )
+        )
+
+
+def _raw_input(call: PlannedCall) -> Any:
+    try:
+        return json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return call.arguments

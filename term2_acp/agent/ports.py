@@ -1,0 +1,244 @@
+"""
+The protocols that the loop is built on; implementations are handed in by `serve`.
+
+A tool describes a call before it runs (`Tool.plan`), permissions judge that plan,
+and the tool then runs with a `ToolContext` whose `files` reaches only what was
+granted: a tool cannot forget to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+if TYPE_CHECKING:
+    from term2_acp.agent.cancel import CancelToken
+    from term2_acp.agent.model import ModelEvent, ModelRequest
+    from term2_acp.workspace import FileScope, Workspace
+
+
+class Provider(Protocol):
+    """A model behind a vendor's interface (spec section 2)."""
+
+    name: str
+
+    def stream(self, request: ModelRequest, cancel: CancelToken) -> Generator[ModelEvent, None, None]:
+        """
+        Ask the model once and yield its events as they arrive.
+
+        Raises:
+            ProviderError: the request failed or the stream broke.
+            Cancelled: `cancel` was set; at once, whatever was being waited for.
+        """
+        ...
+
+
+class AccessMode(StrEnum):
+    """What a call does to a path."""
+
+    READ = "read"
+    EDIT = "edit"
+
+
+@attrs.frozen
+class Access:
+    """One path that a call reaches: absolute and real (see `Workspace.resolve`)."""
+
+    path: str
+    mode: AccessMode
+
+
+@attrs.frozen
+class Location:
+    """A place that an editor may follow: absolute path, 1-based line."""
+
+    path: str
+    line: int | None = None
+
+
+@attrs.frozen
+class CallPlan:
+    """What a call would do, told before it does anything."""
+
+    title: str
+    accesses: tuple[Access, ...] = ()
+    # Runs a program: asks every time (spec section 7).
+    executes: bool = False
+    locations: tuple[Location, ...] = ()
+
+
+class ToolKind(StrEnum):
+    """The category of a tool, in ACP's words."""
+
+    READ = "read"
+    SEARCH = "search"
+    EDIT = "edit"
+    EXECUTE = "execute"
+    THINK = "think"
+    OTHER = "other"
+
+
+@attrs.frozen
+class TextContent:
+    """Text that a call shows the user."""
+
+    text: str
+
+
+class ChangeKind(StrEnum):
+    """What happened to a file."""
+
+    ADD = "add"
+    MODIFY = "modify"
+    DELETE = "delete"
+
+
+@attrs.frozen
+class FileChange:
+    """One changed file, whole texts; `old` is None for a new file, `new` for a deleted one."""
+
+    path: str
+    old: str | None
+    new: str | None
+
+    @property
+    def kind(self) -> ChangeKind:
+        """The change that the two texts describe."""
+        if self.old is None:
+            return ChangeKind.ADD
+        return ChangeKind.DELETE if self.new is None else ChangeKind.MODIFY
+
+
+@attrs.frozen
+class DiffContent:
+    """The files that one call changed."""
+
+    changes: tuple[FileChange, ...]
+
+
+@attrs.frozen
+class TerminalContent:
+    """A reference to a terminal opened by `ToolContext.open_terminal`."""
+
+    terminal_id: str
+
+
+ToolContent = TextContent | DiffContent | TerminalContent
+
+
+@attrs.frozen
+class ToolOutcome:
+    """
+    How a call ended: `text` for the model, `content` for the user.
+
+    An empty `content` means that the user is shown `text`.
+    """
+
+    text: str
+    failed: bool = False
+    content: tuple[ToolContent, ...] = ()
+    locations: tuple[Location, ...] = ()
+
+
+class ToolError(Exception):
+    """The call failed; the message tells the model what was wrong and what would be right."""
+
+
+@attrs.frozen
+class ShellResult:
+    """
+    How a sandboxed command ended.
+
+    Exactly one of `exit_code` and `signal` is set when the command ran to its own
+    end. `sandbox_error` is set when the sandbox could not be built: then nothing
+    of the command ran. `hint` says in plain words that the sandbox was probably
+    why a command failed.
+    """
+
+    exit_code: int | None = None
+    signal: str | None = None
+    timed_out: bool = False
+    duration_s: float = 0.0
+    sandbox_error: str | None = None
+    hint: str | None = None
+
+
+class Shell(Protocol):
+    """Runs a command inside the sandbox of one session (spec section 9)."""
+
+    def run(
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        cancel: CancelToken,
+        on_output: Callable[[bytes], None],
+    ) -> ShellResult:
+        """
+        Run `command` with bash in the workspace and wait for it.
+
+        `on_output` gets stdout and stderr merged, as they come, on the calling
+        thread; it may block, and the time-out stands still meanwhile.
+
+        Raises:
+            Cancelled: after everything that the command started was killed.
+        """
+        ...
+
+
+class Terminal(Protocol):
+    """An agent-owned terminal as the user sees it."""
+
+    terminal_id: str
+
+    def output(self, data: bytes) -> None:
+        """Append bytes; may block while the client does not read."""
+        ...
+
+    def exited(self, exit_code: int | None, signal: str | None) -> None:
+        """Mark the terminal as ended; once."""
+        ...
+
+
+@attrs.frozen
+class ToolContext:
+    """What a running call may use."""
+
+    workspace: Workspace
+    files: FileScope
+    shell: Shell
+    cancel: CancelToken
+    open_terminal: Callable[[str], Terminal]
+    """Open a terminal that shows the given command."""
+
+
+class Tool(Protocol):
+    """One tool of spec section 7. Stateless: one object serves every session."""
+
+    name: str
+    description: str
+    kind: ToolKind
+    params: type[Any]
+    """An attrs class; its fields are the parameters, see `tools.parameters`."""
+
+    def plan(self, params: Any, workspace: Workspace) -> CallPlan:
+        """
+        Say what the call would do, without side effects and without reading content.
+
+        Raises:
+            ToolError: the parameters make no sense.
+        """
+        ...
+
+    def run(self, params: Any, context: ToolContext) -> ToolOutcome:
+        """
+        Do it.
+
+        Raises:
+            ToolError: it failed, nothing was changed.
+            Cancelled: the turn was cancelled.
+        """
+        ...

@@ -1,0 +1,357 @@
+"""
+The events of a session: the only source of truth (spec section 10).
+
+Everything else (what the client is shown, the model's context, replay, title, list)
+is a projection of these. Names are stable: they are in users' databases.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+import attrs
+from cattrs import Converter
+from cattrs.strategies import configure_tagged_union
+
+from term2_acp.agent.ports import (
+    DiffContent,
+    Location,
+    TerminalContent,
+    TextContent,
+    ToolContent,
+    ToolKind,
+)
+from term2_acp.errors import StoreError
+from term2_acp.surrogates import replace_in_value
+
+
+@attrs.frozen
+class TextBlock:
+    """Text that the user wrote."""
+
+    text: str
+
+
+@attrs.frozen
+class LinkBlock:
+    """A resource that the user pointed to (`resource_link`)."""
+
+    name: str
+    uri: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+
+
+@attrs.frozen
+class ResourceBlock:
+    """A text resource that the user attached (`resource`)."""
+
+    uri: str
+    text: str
+    mime_type: str | None = None
+
+
+PromptBlock = TextBlock | LinkBlock | ResourceBlock
+
+
+class StopReason(StrEnum):
+    """Why a turn ended; ERROR and INTERRUPTED have no ACP word of their own."""
+
+    END_TURN = "end_turn"
+    MAX_TOKENS = "max_tokens"
+    MAX_TURN_REQUESTS = "max_turn_requests"
+    REFUSAL = "refusal"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+    INTERRUPTED = "interrupted"
+
+
+class ToolStatus(StrEnum):
+    """How a tool call ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class SessionState(StrEnum):
+    """What the foreground work of a turn is doing."""
+
+    RUNNING = "running"
+    REQUIRES_ACTION = "requires_action"
+
+
+@attrs.frozen
+class PlannedCall:
+    """A tool call as the model asked for it, with the id that it has from then on."""
+
+    tool_call_id: str
+    name: str
+    arguments: str
+
+
+@attrs.frozen
+class SessionCreated:
+    """The first event of a session."""
+
+    cwd: str
+
+
+@attrs.frozen
+class TurnStarted:
+    """A prompt was accepted."""
+
+    turn_id: str
+
+
+@attrs.frozen
+class UserMessage:
+    """What the user said."""
+
+    message_id: str
+    content: tuple[PromptBlock, ...]
+
+
+@attrs.frozen
+class AgentText:
+    """A piece of an agent message."""
+
+    message_id: str
+    text: str
+
+
+@attrs.frozen
+class AgentThought:
+    """A piece of the model's shown reasoning."""
+
+    message_id: str
+    text: str
+
+
+@attrs.frozen
+class Notice:
+    """A message of term2 itself; shown like an agent message, not told to the model."""
+
+    message_id: str
+    text: str
+
+
+@attrs.frozen
+class StepEnded:
+    """A model step came to its own end."""
+
+    finish: str
+    calls: tuple[PlannedCall, ...] = ()
+    provider: str = ""
+    state: Any = None
+
+
+@attrs.frozen
+class ToolCallCreated:
+    """A call is shown, before anything of it happened."""
+
+    tool_call_id: str
+    name: str
+    title: str
+    kind: ToolKind
+    raw_input: Any
+    locations: tuple[Location, ...] = ()
+
+
+@attrs.frozen
+class ToolCallStarted:
+    """A call is allowed and runs."""
+
+    tool_call_id: str
+
+
+@attrs.frozen
+class ToolCallShowed:
+    """A running call shows content (replaces what it showed)."""
+
+    tool_call_id: str
+    content: tuple[ToolContent, ...]
+
+
+@attrs.frozen
+class ToolCallEnded:
+    """A call is over; `result` is what the model reads."""
+
+    tool_call_id: str
+    status: ToolStatus
+    result: str
+    content: tuple[ToolContent, ...] = ()
+    locations: tuple[Location, ...] = ()
+
+
+@attrs.frozen
+class TerminalOpened:
+    """A command's terminal."""
+
+    terminal_id: str
+    command: str
+    cwd: str
+
+
+@attrs.frozen
+class TerminalOutput:
+    """Bytes that the command wrote."""
+
+    terminal_id: str
+    data: bytes
+
+
+@attrs.frozen
+class TerminalExited:
+    """The command ended."""
+
+    terminal_id: str
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+@attrs.frozen
+class PermissionAsked:
+    """The client was asked whether a call may run."""
+
+    tool_call_id: str
+    options: tuple[str, ...]
+
+
+@attrs.frozen
+class PermissionAnswered:
+    """The choice that counts; None when it was none of those offered."""
+
+    tool_call_id: str
+    choice: str | None
+
+
+@attrs.frozen
+class StateChanged:
+    """The turn waits for the user, or goes on."""
+
+    state: SessionState
+
+
+@attrs.frozen
+class UsageReported:
+    """Tokens in the context, and the window's size."""
+
+    used: int
+    size: int
+
+
+@attrs.frozen
+class TitleSet:
+    """The session's title."""
+
+    title: str
+
+
+@attrs.frozen
+class TurnEnded:
+    """The turn is over; `detail` is for the log, not for the wire."""
+
+    turn_id: str
+    stop_reason: StopReason
+    detail: str | None = None
+
+
+Event = (
+    SessionCreated
+    | TurnStarted
+    | UserMessage
+    | AgentText
+    | AgentThought
+    | Notice
+    | StepEnded
+    | ToolCallCreated
+    | ToolCallStarted
+    | ToolCallShowed
+    | ToolCallEnded
+    | TerminalOpened
+    | TerminalOutput
+    | TerminalExited
+    | PermissionAsked
+    | PermissionAnswered
+    | StateChanged
+    | UsageReported
+    | TitleSet
+    | TurnEnded
+)
+
+_TYPES: dict[str, type[Any]] = {
+    "session_created": SessionCreated,
+    "turn_started": TurnStarted,
+    "user_message": UserMessage,
+    "agent_text": AgentText,
+    "agent_thought": AgentThought,
+    "notice": Notice,
+    "step_ended": StepEnded,
+    "tool_call_created": ToolCallCreated,
+    "tool_call_started": ToolCallStarted,
+    "tool_call_showed": ToolCallShowed,
+    "tool_call_ended": ToolCallEnded,
+    "terminal_opened": TerminalOpened,
+    "terminal_output": TerminalOutput,
+    "terminal_exited": TerminalExited,
+    "permission_asked": PermissionAsked,
+    "permission_answered": PermissionAnswered,
+    "state_changed": StateChanged,
+    "usage_reported": UsageReported,
+    "title_set": TitleSet,
+    "turn_ended": TurnEnded,
+}
+_NAMES = {cls: name for name, cls in _TYPES.items()}
+_CONTENT_TAGS = {TextContent: "text", DiffContent: "diff", TerminalContent: "terminal"}
+_BLOCK_TAGS = {TextBlock: "text", LinkBlock: "resource_link", ResourceBlock: "resource"}
+
+
+def _make_converter() -> Converter:
+    converter = Converter(omit_if_default=True)
+    converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode())
+    converter.register_structure_hook(bytes, lambda text, _type: base64.b64decode(text))
+    for union, tags in ((ToolContent, _CONTENT_TAGS), (PromptBlock, _BLOCK_TAGS)):
+        configure_tagged_union(
+            union, converter, tag_name="type", tag_generator=tags.__getitem__
+        )
+    return converter
+
+
+_converter = _make_converter()
+_structure: Callable[[Any, type[Any]], Any] = _converter.structure
+
+
+def event_to_row(event: Event) -> tuple[str, str]:
+    """The event's stable name and its JSON text."""
+    data = _converter.unstructure(event)
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(replace_in_value(data), ensure_ascii=False, separators=(",", ":"))
+    return _NAMES[type(event)], text
+
+
+def event_from_row(name: str, text: str) -> Event | None:
+    """
+    The event of a stored row; None for a kind that a newer version wrote.
+
+    Raises:
+        StoreError: the row is damaged.
+    """
+    cls = _TYPES.get(name)
+    if cls is None:
+        return None
+    try:
+        event: Event = _structure(json.loads(text), cls)
+    except Exception as error:
+        message = f"the session store has a damaged event of the kind {name}"
+        raise StoreError(message) from error
+    return event

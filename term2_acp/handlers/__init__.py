@@ -1,0 +1,1 @@
+"""The methods of each protocol version, and the projection of events onto its wire."""

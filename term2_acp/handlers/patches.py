@@ -1,0 +1,109 @@
+"""Git patch text of changed files, with absolute paths (ACP v2 `git_patch`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+
+from term2_acp.agent.ports import FileChange
+
+_CONTEXT = 3
+# Past this many differing lines the matcher's cost is not worth a finer diff.
+_MATCHED_LINES = 4000
+_NO_NEWLINE = "\\ No newline at end of file\n"
+
+
+def git_patch(changes: Iterable[FileChange]) -> str:
+    """One `diff --git` section for each change whose texts differ."""
+    return "".join(line for change in changes for line in _section(change))
+
+
+def _section(change: FileChange) -> Iterator[str]:
+    path = _quote(change.path)
+    yield f"diff --git {path} {path}\n"
+    if change.old is None:
+        yield "new file mode 100644\n"
+    elif change.new is None:
+        yield "deleted file mode 100644\n"
+    old, new = _lines(change.old or ""), _lines(change.new or "")
+    if old == new:
+        return
+    yield f"--- {'/dev/null' if change.old is None else path}\n"
+    yield f"+++ {'/dev/null' if change.new is None else path}\n"
+    yield from _hunks(old, new)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends; only a line feed ends a line in a patch."""
+    lines = [f"{line}\n" for line in text.split("\n")]
+    last = lines.pop()
+    return [*lines, last[:-1]] if last != "\n" else lines
+
+
+def _quote(path: str) -> str:
+    """Quote a path the way git does when it has to."""
+    if not any(character in '"\\' or ord(character) < 32 for character in path):
+        return path
+    quoted = "".join(
+        f"\\{character}"
+        if character in '"\\'
+        else f"\\{ord(character):03o}"
+        if ord(character) < 32
+        else character
+        for character in path
+    )
+    return f'"{quoted}"'
+
+
+def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    for group in _groups(old, new):
+        old_start, old_end = group[0][1], group[-1][2]
+        new_start, new_end = group[0][3], group[-1][4]
+        yield f"@@ -{_range(old_start, old_end)} +{_range(new_start, new_end)} @@\n"
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from _marked(" ", old[i1:i2])
+            else:
+                yield from _marked("-", old[i1:i2])
+                yield from _marked("+", new[j1:j2])
+
+
+def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n{_NO_NEWLINE}"
+
+
+def _range(start: int, end: int) -> str:
+    length = end - start
+    # An empty range names the line before it.
+    return f"{start + 1 if length else start},{length}"
+
+
+Opcode = tuple[str, int, int, int, int]
+
+
+def _groups(old: Sequence[str], new: Sequence[str]) -> list[list[Opcode]]:
+    """Changed regions with context, found only where the texts differ."""
+    shorter = min(len(old), len(new))
+    head = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    tail = 0
+    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    # Context is kept so that grouping works across the edges.
+    start, keep = max(head - _CONTEXT, 0), max(tail - _CONTEXT, 0)
+    old_part, new_part = old[start : len(old) - keep], new[start : len(new) - keep]
+    if max(len(old_part), len(new_part)) > _MATCHED_LINES:
+        inner = head - start, len(old_part) - (tail - keep), len(new_part) - (tail - keep)
+        opcodes: list[Opcode] = [
+            ("equal", 0, inner[0], 0, inner[0]),
+            ("replace", inner[0], inner[1], inner[0], inner[2]),
+            ("equal", inner[1], len(old_part), inner[2], len(new_part)),
+        ]
+        groups = [[opcode for opcode in opcodes if opcode[1:3] != opcode[3:5] or opcode[1] < opcode[2]]]
+    else:
+        matcher = SequenceMatcher(None, old_part, new_part, autojunk=False)
+        groups = list(matcher.get_grouped_opcodes(_CONTEXT))
+    return [
+        [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in group]
+        for group in groups
+    ]

@@ -1,0 +1,287 @@
+"""The projection of events onto version 2 (spec section 5), live and replayed."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from term2_acp.agent import ports
+from term2_acp.eventlog import (
+    AgentText,
+    AgentThought,
+    Event,
+    LinkBlock,
+    Notice,
+    PromptBlock,
+    ResourceBlock,
+    SessionState,
+    StateChanged,
+    StopReason,
+    TerminalExited,
+    TerminalOpened,
+    TerminalOutput,
+    TextBlock,
+    TitleSet,
+    ToolCallCreated,
+    ToolCallEnded,
+    ToolCallShowed,
+    ToolCallStarted,
+    TurnEnded,
+    TurnStarted,
+    UsageReported,
+    UserMessage,
+)
+from term2_acp.handlers.patches import git_patch
+from term2_acp.replay import AgentMessageItem, Item, TerminalItem, ToolCallItem
+from term2_acp.rpc.outbox import Chunk
+from term2_acp.wire import v2
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+    from term2_acp.agent.cancel import CancelToken
+    from term2_acp.rpc.writer import Writer
+
+_STOP_REASONS = {StopReason.ERROR: "_term2_error", StopReason.INTERRUPTED: "_term2_error"}
+
+
+class UpdatesV2:
+    """Shows events as `session/update` notifications; a `sessions.Sink`."""
+
+    def __init__(self, writer: Writer, converter: Converter) -> None:
+        self._writer = writer
+        self._converter = converter
+
+    def deliver(self, session_id: str, event: Event) -> None:
+        """Queue what version 2 shows of an event; never waits."""
+        match event:
+            case AgentText(message_id, text) | Notice(message_id, text):
+                self._send_text(session_id, v2.AgentMessageChunk, message_id, text)
+            case AgentThought(message_id, text):
+                self._send_text(session_id, v2.AgentThoughtChunk, message_id, text)
+            case TerminalOutput(terminal_id, data):
+                self._send_output(session_id, terminal_id, data)
+            case _:
+                update = project(event)
+                if update is not None:
+                    self._send(session_id, update)
+
+    def wait_for_room(self, session_id: str, cancel: CancelToken) -> None:
+        """Wait while too much of the session is queued, until `cancel` is set."""
+        self._writer.wait_for_room(session_id, cancel)
+
+    def replay(self, session_id: str, item: Item) -> None:
+        """Queue a whole item of the history."""
+        self._send(session_id, project_item(item))
+
+    def show_state(self, session_id: str, state: SessionState) -> None:
+        """Queue the state that a turn is in, after a replay."""
+        self._send(session_id, v2.StateUpdate(state))
+
+    def _send(self, session_id: str, update: Any) -> None:
+        self._writer.send_update(session_id, self._notification(session_id, update))
+
+    def _send_text(
+        self,
+        session_id: str,
+        kind: type[v2.AgentMessageChunk | v2.AgentThoughtChunk],
+        message_id: str,
+        text: str,
+    ) -> None:
+        self._send_chunk(
+            session_id,
+            (kind, message_id),
+            text,
+            lambda joined: kind(message_id, v2.TextContent(joined)),
+        )
+
+    def _send_output(self, session_id: str, terminal_id: str, data: bytes) -> None:
+        self._send_chunk(
+            session_id,
+            terminal_id,
+            data,
+            lambda joined: v2.TerminalOutputChunk(terminal_id, _base64(joined)),
+        )
+
+    def _send_chunk(
+        self, session_id: str, key: Any, payload: str | bytes, build: Callable[[Any], Any]
+    ) -> None:
+        chunk = Chunk(
+            key, payload, lambda joined: self._notification(session_id, build(joined))
+        )
+        self._writer.send_chunk(session_id, chunk)
+
+    def _notification(self, session_id: str, update: Any) -> dict[str, Any]:
+        params = v2.UpdateSessionNotification(session_id, update)
+        return {
+            "jsonrpc": "2.0",
+            "method": "session/update",
+            "params": self._converter.unstructure(params),
+        }
+
+
+def project(event: Event) -> Any:
+    """The update for an event that is sent whole, or None if it is not shown."""
+    match event:
+        case TurnStarted():
+            return v2.StateUpdate("running")
+        case StateChanged(state):
+            return v2.StateUpdate(state)
+        case TurnEnded(stop_reason=reason):
+            return v2.StateUpdate("idle", _STOP_REASONS.get(reason, str(reason)))
+        case UserMessage(message_id, content):
+            return v2.UserMessage(message_id, blocks(content))
+        case ToolCallCreated():
+            return _call(event, "pending")
+        case ToolCallStarted(tool_call_id):
+            return v2.ToolCallSessionUpdate(tool_call_id, status="in_progress")
+        case ToolCallShowed(tool_call_id, content):
+            return v2.ToolCallSessionUpdate(tool_call_id, content=_content(content))
+        case ToolCallEnded():
+            return v2.ToolCallSessionUpdate(
+                event.tool_call_id,
+                status=event.status,
+                content=_content(event.content),
+                locations=_locations(event.locations) if event.locations else None,
+            )
+        case TerminalOpened(terminal_id, command, cwd):
+            return v2.TerminalUpdate(terminal_id, command, cwd)
+        case TerminalExited(terminal_id, exit_code, signal):
+            status = v2.TerminalExitStatus(exit_code, signal)
+            return v2.TerminalUpdate(terminal_id, exit_status=status)
+        case UsageReported(used, size):
+            return v2.UsageUpdate(used, size)
+        case TitleSet(title):
+            return v2.SessionInfoUpdate(title)
+        case _:
+            return None
+
+
+def project_item(item: Item) -> Any:
+    """The update for a whole item of the history."""
+    match item:
+        case UserMessage(message_id, content):
+            return v2.UserMessage(message_id, blocks(content))
+        case AgentMessageItem(message_id, texts, is_thought):
+            kind = v2.AgentThought if is_thought else v2.AgentMessage
+            return kind(message_id, (v2.TextContent("".join(texts)),))
+        case TerminalItem():
+            return _snapshot(item)
+        case ToolCallItem():
+            return _replayed_call(item)
+
+
+def blocks(content: Sequence[PromptBlock]) -> tuple[v2.ContentBlock, ...]:
+    """The user's content blocks on the wire."""
+    return tuple(_block(block) for block in content)
+
+
+def from_blocks(content: Sequence[v2.ContentBlock]) -> tuple[PromptBlock, ...]:
+    """The user's content blocks as the core has them."""
+    return tuple(_from_block(block) for block in content)
+
+
+def call_update(question: Any, content: tuple[v2.ToolCallContent, ...] | None = None) -> Any:
+    """A permission question's subject: the call that it is about."""
+    return v2.ToolCallUpdate(
+        question.tool_call_id,
+        name=question.name,
+        title=question.title,
+        kind=question.kind,
+        status="pending",
+        content=content,
+        locations=_locations(question.locations),
+        raw_input=question.raw_input,
+    )
+
+
+def _block(block: PromptBlock) -> v2.ContentBlock:
+    match block:
+        case TextBlock(text):
+            return v2.TextContent(text)
+        case LinkBlock():
+            return v2.ResourceLink(
+                block.name, block.uri, block.title, block.description, block.mime_type, block.size
+            )
+        case ResourceBlock(uri, text, mime_type):
+            return v2.EmbeddedResource(v2.TextResourceContents(uri, text, mime_type))
+
+
+def _from_block(block: v2.ContentBlock) -> PromptBlock:
+    match block:
+        case v2.TextContent(text):
+            return TextBlock(text)
+        case v2.ResourceLink():
+            return LinkBlock(
+                block.name, block.uri, block.title, block.description, block.mime_type, block.size
+            )
+        case v2.EmbeddedResource(resource):
+            return ResourceBlock(resource.uri, resource.text, resource.mime_type)
+
+
+def _call(created: ToolCallCreated, status: str) -> v2.ToolCallSessionUpdate:
+    return v2.ToolCallSessionUpdate(
+        created.tool_call_id,
+        name=created.name,
+        title=created.title,
+        kind=created.kind,
+        status=status,
+        locations=_locations(created.locations),
+        raw_input=created.raw_input,
+    )
+
+
+def _replayed_call(item: ToolCallItem) -> v2.ToolCallSessionUpdate:
+    content = item.showed.content if item.showed else ()
+    locations = item.created.locations
+    status = "in_progress" if item.started else "pending"
+    if item.ended:
+        content, status = item.ended.content, str(item.ended.status)
+        locations = item.ended.locations or locations
+    return v2.ToolCallSessionUpdate(
+        item.created.tool_call_id,
+        name=item.created.name,
+        title=item.created.title,
+        kind=item.created.kind,
+        status=status,
+        content=_content(content),
+        locations=_locations(locations),
+        raw_input=item.created.raw_input,
+    )
+
+
+def _snapshot(item: TerminalItem) -> v2.TerminalUpdate:
+    exited = item.exited
+    return v2.TerminalUpdate(
+        item.opened.terminal_id,
+        item.opened.command,
+        item.opened.cwd,
+        output=v2.TerminalOutput(_base64(b"".join(item.output))),
+        exit_status=v2.TerminalExitStatus(exited.exit_code, exited.signal) if exited else None,
+    )
+
+
+def _content(content: Sequence[ports.ToolContent]) -> tuple[v2.ToolCallContent, ...]:
+    return tuple(_content_item(item) for item in content)
+
+
+def _content_item(item: ports.ToolContent) -> v2.ToolCallContent:
+    match item:
+        case ports.TextContent(text):
+            return v2.Content(v2.TextContent(text))
+        case ports.TerminalContent(terminal_id):
+            return v2.Terminal(terminal_id)
+        case ports.DiffContent(changes):
+            return v2.Diff(
+                tuple(v2.DiffChange(change.kind, change.path, "text") for change in changes),
+                v2.DiffPatch("git_patch", git_patch(changes)),
+            )
+
+
+def _locations(locations: Sequence[ports.Location]) -> tuple[v2.ToolCallLocation, ...]:
+    return tuple(v2.ToolCallLocation(place.path, place.line) for place in locations)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

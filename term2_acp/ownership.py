@@ -1,0 +1,64 @@
+"""Which process owns a session: a lock file each, freed by the owner's death (spec section 10)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+
+from term2_acp.errors import SessionInUseError, StoreError
+
+
+class SessionLock:
+    """
+    Held while a session is live in this process.
+
+    Raises:
+        SessionInUseError: another process holds it; the message names its pid.
+        StoreError: the lock file cannot be made.
+    """
+
+    def __init__(self, directory: str, session_id: str) -> None:
+        folder = os.path.join(directory, "locks")
+        self._path = os.path.join(folder, f"{session_id}.lock")
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._fd = self._acquire(session_id)
+        except OSError as error:
+            raise StoreError(
+                f"the lock file {self._path} cannot be used ({error.strerror});"
+                " make its directory writable for you"
+            ) from error
+
+    def _acquire(self, session_id: str) -> int:
+        while True:
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = os.pread(fd, 32, 0).decode(errors="replace").strip()
+                os.close(fd)
+                raise SessionInUseError(
+                    f"session {session_id!r} is in use by another process"
+                    f" (pid {owner or 'unknown'}); close it there first"
+                ) from None
+            if self._is_current(fd):
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, str(os.getpid()).encode(), 0)
+                return fd
+            # The last owner removed the file between our open and our lock.
+            os.close(fd)
+
+    def _is_current(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), os.stat(self._path))
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Free the session, once; the file is removed while the lock is still held."""
+        if self._fd >= 0:
+            with suppress(OSError):
+                os.unlink(self._path)
+            os.close(self._fd)
+            self._fd = -1

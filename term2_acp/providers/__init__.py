@@ -1,0 +1,1 @@
+"""Models behind the `Provider` port; only the one that is used is imported."""

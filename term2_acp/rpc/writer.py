@@ -1,0 +1,101 @@
+"""The writer thread: the one place that writes to the client."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from term2_acp.rpc.outbox import Chunk, Outbox
+
+if TYPE_CHECKING:
+    from term2_acp.agent.cancel import CancelToken
+
+logger = logging.getLogger(__name__)
+
+# A pipe that polls as writable takes this much without blocking, so the thread
+# waits only in `poll`, where it can be interrupted.
+_PIECE_BYTES = getattr(select, "PIPE_BUF", 512)
+_BATCH_BYTES = 64 * 1024
+
+
+class Writer:
+    """
+    Serializes responses, notifications and our requests onto one descriptor.
+
+    All methods may be called from any thread. `on_gone` is called once, from any
+    thread, when the client cannot be written to any more or has stopped reading
+    for good; from then on everything is dropped.
+    """
+
+    def __init__(self, stdout_fd: int, on_gone: Callable[[str], None]) -> None:
+        self._fd = stdout_fd
+        self._on_gone = on_gone
+        self._outbox = Outbox(lambda: self._gone("the client does not read its responses"))
+        self._gone_lock = threading.Lock()
+        self._is_gone = False
+        self._abort_read, self._abort_write = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="term2-writer", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; once."""
+        self._thread.start()
+
+    def send(self, message: Any) -> None:
+        """Queue a response or a request of ours; never waits and is never dropped."""
+        self._outbox.put(message)
+
+    def send_update(self, session_id: str, message: Any) -> None:
+        """Queue a session's notification; never waits (see `wait_for_room`)."""
+        self._outbox.put_update(session_id, message)
+
+    def send_chunk(self, session_id: str, chunk: Chunk) -> None:
+        """Queue a session's text or terminal chunk; never waits (see `wait_for_room`)."""
+        self._outbox.put_chunk(session_id, chunk)
+
+    def wait_for_room(self, session_id: str, cancel: CancelToken) -> None:
+        """Make a producer wait while its session has too much queued (spec section 3)."""
+        self._outbox.wait_for_room(session_id, cancel)
+
+    def stop(self, timeout_s: float) -> None:
+        """Write what is queued, for at most `timeout_s` seconds, and end the thread."""
+        self._outbox.close()
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            self._outbox.discard()
+            os.write(self._abort_write, b"\0")
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        poll = select.poll()
+        poll.register(self._fd, select.POLLOUT)
+        poll.register(self._abort_read, select.POLLIN)
+        while (data := self._outbox.take(_BATCH_BYTES)) is not None:
+            if not self._write(poll, data):
+                return
+
+    def _write(self, poll: select.poll, data: bytes) -> bool:
+        view = memoryview(data)
+        while view:
+            if any(fd == self._abort_read for fd, _events in poll.poll()):
+                return False
+            try:
+                written = os.write(self._fd, view[:_PIECE_BYTES])
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                self._gone(f"stdout is broken: {error.strerror}")
+                return False
+            view = view[written:]
+        return True
+
+    def _gone(self, reason: str) -> None:
+        with self._gone_lock:
+            if self._is_gone:
+                return
+            self._is_gone = True
+        self._outbox.discard()
+        self._on_gone(reason)

@@ -1,0 +1,272 @@
+"""
+`term2 acp`: builds the server, runs it and takes it down (spec sections 3 and 11).
+
+This is the composition root: the only module that knows all others. What is not
+needed for the answer to `initialize` is imported in `_load_v2`, after it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from term2_acp import stdio
+from term2_acp.handlers.handshake import Handshake
+from term2_acp.rpc.dispatcher import Dispatcher
+from term2_acp.rpc.inbox import Inbox
+from term2_acp.rpc.outbound import OutboundRequests
+from term2_acp.rpc.reader import Reader
+from term2_acp.rpc.workers import WorkerPool
+from term2_acp.rpc.writer import Writer
+
+if TYPE_CHECKING:
+    from term2_acp.config import Config
+    from term2_acp.registry import SessionRegistry
+    from term2_acp.rpc.engine import Engine
+    from term2_acp.selection import Selection
+
+logger = logging.getLogger(__name__)
+
+_MAX_REQUEST_THREADS = 16
+_MAX_QUEUED = 1024
+# Together these stay under the 5 s of spec section 11.
+_TURNS_END_S = 2.5
+_REPLAYS_END_S = 0.5
+_DRAIN_S = 1.0
+_READER_END_S = 0.3
+
+
+def run(flags: Mapping[str, str]) -> int:
+    """Serve until the client is gone or a signal comes; returns the exit status."""
+    folders = Folders.of_user()
+    try:
+        config, selection = _configure(folders, flags)
+    except ConfigRefusedError as error:
+        print(f"term2: {error}", file=sys.stderr)
+        return 1
+    if os.geteuid() == 0:
+        logger.warning("running as root: commands stay in the sandbox, but a normal user is safer")
+    server = Server(folders, config, selection, *stdio.claim())
+    finished = server.serve()
+    logging.shutdown()
+    if not finished:
+        # A thread is stuck in a wait that cannot be interrupted; it ends with us.
+        os._exit(0)
+    return 0
+
+
+class ConfigRefusedError(Exception):
+    """The configuration or a flag was refused; the text is for stderr."""
+
+
+class Folders:
+    """Where the program keeps its state and finds its configuration (real paths)."""
+
+    def __init__(self, config: str, state: str) -> None:
+        self.config = config
+        self.state = state
+
+    @classmethod
+    def of_user(cls) -> Folders:
+        """The folders of the user, by the XDG variables or the platform's custom."""
+        import platformdirs
+
+        return cls(
+            os.path.realpath(platformdirs.user_config_dir("term2", appauthor=False)),
+            os.path.realpath(platformdirs.user_state_dir("term2", appauthor=False)),
+        )
+
+    @property
+    def config_file(self) -> str:
+        """The configuration file, whether it exists or not."""
+        return os.path.join(self.config, "config.toml")
+
+
+def _configure(
+    folders: Folders, flags: Mapping[str, str]
+) -> tuple[Config | None, Selection | None]:
+    """Read the file and resolve the flags; nothing is loaded when there is neither."""
+    has_file = os.path.exists(folders.config_file)
+    if not has_file and not flags:
+        return None, None
+    from term2_acp import config, selection
+
+    try:
+        settings, warnings = config.load(folders.config_file) if has_file else (config.Config(), [])
+        chosen = selection.select(
+            settings,
+            provider=flags.get("--provider"),
+            model=flags.get("--model"),
+            effort=flags.get("--effort"),
+        )
+    except config.ConfigError as error:
+        raise ConfigRefusedError(str(error)) from None
+    for warning in warnings:
+        logger.warning(warning)
+    return settings, chosen
+
+
+class Server:
+    """Owns every thread of the process but the main one, which dispatches."""
+
+    def __init__(
+        self,
+        folders: Folders,
+        config: Config | None,
+        selection: Selection | None,
+        stdin_fd: int,
+        stdout_fd: int,
+    ) -> None:
+        self._folders = folders
+        self._config = config
+        self._selection = selection
+        self._inbox = Inbox()
+        self._reader = Reader(stdin_fd, stdout_fd, self._inbox)
+        self._writer = Writer(stdout_fd, self._inbox.put_end)
+        self._outbound = OutboundRequests(self._writer)
+        max_sessions = config.max_sessions if config else 128
+        # A session has a prompt and a close at most, also while one is being closed.
+        self._turns = WorkerPool("turn", max_threads=2 * max_sessions + 8, max_queued=_MAX_QUEUED)
+        self._requests = WorkerPool(
+            "request", max_threads=_MAX_REQUEST_THREADS, max_queued=_MAX_QUEUED
+        )
+        self._registry: SessionRegistry | None = None
+        self._engine: Engine | None = None
+        self._engine_lock = threading.Lock()
+        self._warm_up = threading.Thread(
+            target=self._load_quietly, name="term2-warm-up", daemon=True
+        )
+        handshake = Handshake({2: self._load_v2}, self._warm_up.start)
+        self._dispatcher = Dispatcher(
+            self._inbox,
+            self._writer,
+            self._outbound,
+            handshake,
+            (self._turns, self._requests),
+        )
+
+    def serve(self) -> bool:
+        """Run until the end; whether every thread ended in time."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _noticed_by_the_reader)
+        signal.set_wakeup_fd(self._reader.wakeup_fd, warn_on_full_buffer=False)
+        self._writer.start()
+        self._reader.start()
+        reason = self._dispatcher.run()
+        logger.info("ending: %s", reason)
+        return self._shut_down()
+
+    def _shut_down(self) -> bool:
+        """Cancel, wait, flush, close: what was read is answered, what runs is killed."""
+        self._inbox.close()
+        deadline = time.monotonic() + _TURNS_END_S
+        with self._engine_lock:
+            registry = self._registry
+        if registry is not None:
+            registry.cancel_turns()
+        self._outbound.close()
+        finished = self._turns.join(max(deadline - time.monotonic(), 0))
+        finished &= self._requests.join(max(deadline - time.monotonic(), _REPLAYS_END_S))
+        if registry is not None and not finished:
+            registry.cancel_replays()
+            self._dispatcher.cancel_in_flight()
+            finished = self._turns.join(_REPLAYS_END_S) & self._requests.join(_REPLAYS_END_S)
+        self._writer.stop(_DRAIN_S)
+        if registry is not None:
+            registry.close()
+        self._reader.stop(_READER_END_S)
+        return finished
+
+    def _load_quietly(self) -> None:
+        try:
+            self._load_v2()
+        except Exception:
+            # The first request meets the same error and answers it.
+            logger.debug("warming up failed", exc_info=True)
+
+    def _load_v2(self) -> Engine:
+        with self._engine_lock:
+            if self._engine is None:
+                self._engine = self._build_v2()
+            return self._engine
+
+    def _build_v2(self) -> Engine:
+        from term2_acp.agent.loop import AgentLoop, LoopSettings
+        from term2_acp.agent.calls import Surroundings
+        from term2_acp.agent.prompt import system_prompt
+        from term2_acp.agent.turns import TurnRunner
+        from term2_acp.config import Config
+        from term2_acp.directories import WorkspaceRules
+        from term2_acp.handlers.permission_v2 import PermissionClientV2
+        from term2_acp.handlers.updates_v2 import UpdatesV2
+        from term2_acp.handlers.v2 import HandlersV2
+        from term2_acp.permissions import Permissions
+        from term2_acp.providers.offline import OfflineProvider
+        from term2_acp.registry import SessionRegistry
+        from term2_acp.rpc.engine import Engine
+        from term2_acp.selection import select
+        from term2_acp.sessions import Session, Turn
+        from term2_acp.shell import SandboxedShell
+        from term2_acp.store import SessionRecord, Store
+        from term2_acp.tools.registry import builtin_tools, tool_specs
+        from term2_acp.wire import v2
+        from term2_acp.files.ledger import ReadLedger
+        from term2_acp.workspace import Workspace
+
+        config = self._config or Config()
+        selection = self._selection or select(config, provider=None, model=None, effort=None)
+        converter = v2.make_converter()
+        updates = UpdatesV2(self._writer, converter)
+        permission_client = PermissionClientV2(self._outbound, converter)
+        provider = OfflineProvider()
+        tools = builtin_tools()
+        specs = tool_specs(tools)
+        home = os.path.realpath(os.path.expanduser("~"))
+        private = (self._folders.state, self._folders.config)
+
+        def make_session(record: SessionRecord, store: Store) -> Session:
+            shell = SandboxedShell(
+                record.cwd,
+                session_id=record.session_id,
+                state_dir=os.path.join(self._folders.state, "sandbox"),
+                hidden=private,
+            )
+            surroundings = Surroundings(
+                session_id=record.session_id,
+                workspace=Workspace(record.cwd),
+                permissions=Permissions(record.cwd, private, home),
+                ledger=ReadLedger(),
+                shell=shell,
+                tools={tool.name: tool for tool in tools},
+                client=permission_client,
+            )
+            return Session(record, store, updates, surroundings, shell.close)
+
+        def make_loop(turn: Turn) -> AgentLoop:
+            settings = LoopSettings(
+                model=selection.model,
+                system=system_prompt(turn.session.cwd),
+                tools=specs,
+                effort=selection.effort,
+                max_turn_requests=config.max_turn_requests,
+            )
+            return AgentLoop(provider, settings)
+
+        self._registry = SessionRegistry(
+            self._folders.state,
+            WorkspaceRules(home, private),
+            make_session,
+            config.max_sessions,
+        )
+        handlers = HandlersV2(self._registry, TurnRunner(make_loop), updates, converter)
+        return Engine(handlers.table())
+
+
+def _noticed_by_the_reader(_number: int, _frame: object) -> None:
+    """A handler must exist for the wake-up descriptor to be written; it does the work."""

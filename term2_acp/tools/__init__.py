@@ -1,0 +1,1 @@
+"""The tools of the agent (spec section 7), one module each."""

@@ -1,0 +1,97 @@
+"""Keeping what a tool says to a bounded size: head and tail stay, the cut is stated."""
+
+from __future__ import annotations
+
+import codecs
+
+import attrs
+
+RESULT_LIMIT = 60_000
+"""The most characters that a tool tells the model."""
+
+_TITLE_LIMIT = 120
+_CONTINUATION = range(0x80, 0xC0)
+
+
+def title_line(text: str) -> str:
+    """Return `text` as a title: one line, free of control characters, at most 120 characters."""
+    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * _TITLE_LIMIT])
+    line = " ".join(printable.split())
+    if len(line) <= _TITLE_LIMIT:
+        return line
+    return line[: _TITLE_LIMIT - 1] + "…"
+
+
+@attrs.frozen
+class Ends:
+    """The two ends of a text that was too long, whole lines where there are any."""
+
+    head: str
+    omitted: str
+    tail: str
+
+
+def split_ends(text: str, limit: int = RESULT_LIMIT) -> Ends | None:
+    """Return the ends of `text` to keep, two thirds at the front, or None if it is in bounds."""
+    if len(text) <= limit:
+        return None
+    head_size = limit * 2 // 3
+    tail_start = len(text) - (limit - head_size)
+    # A line break near the cut is where to cut; a long line is cut within.
+    cut = text.rfind("\n", head_size // 2, head_size) + 1 or head_size
+    resume = text.find("\n", tail_start, (tail_start + len(text)) // 2) + 1 or tail_start
+    return Ends(text[:cut], text[cut:resume], text[resume:])
+
+
+def keep_ends(text: str, limit: int = RESULT_LIMIT) -> str:
+    """Return `text`, or its two ends and a line that says how much is left out."""
+    ends = split_ends(text, limit)
+    if ends is None:
+        return text
+    return f"{ends.head}{cut_note(f'{len(ends.omitted)} characters', ends.head)}{ends.tail}"
+
+
+def cut_note(what: str, before: str) -> str:
+    """Return the line that stands for what was left out after `before`."""
+    line_break = "" if before.endswith("\n") else "\n"
+    return f"{line_break}[… {what} left out …]\n"
+
+
+@attrs.define
+class OutputBuffer:
+    """
+    The two ends of a byte stream, in bounded memory.
+
+    Args:
+        head_limit: bytes to keep of the front.
+        tail_limit: bytes to keep of the end.
+    """
+
+    head_limit: int
+    tail_limit: int
+    _head: bytearray = attrs.field(factory=bytearray, init=False)
+    _tail: bytearray = attrs.field(factory=bytearray, init=False)
+    _total: int = attrs.field(default=0, init=False)
+
+    def append(self, data: bytes) -> None:
+        """Take the next bytes of the stream."""
+        self._total += len(data)
+        room = self.head_limit - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data[-self.tail_limit :]
+        if len(self._tail) > 2 * self.tail_limit:
+            del self._tail[: -self.tail_limit]
+
+    def text(self) -> str:
+        """Return what is kept as text; other than UTF-8 becomes U+FFFD, and a cut is stated."""
+        tail = bytes(self._tail[-self.tail_limit :])
+        omitted = self._total - len(self._head) - len(tail)
+        if not omitted:
+            return (bytes(self._head) + tail).decode(errors="replace")
+        # A character that the cut goes through is left out whole.
+        head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))
+        lead = next((i for i, byte in enumerate(tail[:4]) if byte not in _CONTINUATION), 0)
+        rest = tail[lead:].decode(errors="replace")
+        return f"{head}{cut_note(f'{omitted + lead} bytes', head)}{rest}"

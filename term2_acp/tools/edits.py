@@ -1,0 +1,64 @@
+"""What the edit tools have in common: what they refuse, and how they report."""
+
+from __future__ import annotations
+
+from term2_acp.agent.ports import (
+    DiffContent,
+    FileChange,
+    Location,
+    ToolError,
+    ToolOutcome,
+)
+from term2_acp.files.ledger import Knowledge
+from term2_acp.files.scope import FileEdit
+from term2_acp.surrogates import replace_lone_surrogates
+from term2_acp.tools.replacing import first_difference
+
+LARGEST_EDIT = 16 << 20
+"""The largest file that is edited, in bytes."""
+
+REDACTED = "[REDACTED]"
+"""What a model is shown in place of a credential (spec section 7)."""
+
+
+def refuse_redacted(old: str, new: str, where: str) -> None:
+    """
+    Keep a model from writing back the marker that it saw in place of a credential.
+
+    Args:
+        old: what is replaced; empty if there is nothing.
+        new: what would be written.
+        where: the parameter that holds it.
+
+    Raises:
+        ToolError: the new text has the marker and the old one has not.
+    """
+    if REDACTED in new and REDACTED not in old:
+        raise ToolError(
+            f"{where} contains {REDACTED}, which stands for a credential that you were not "
+            "shown; writing it would destroy the real value. Leave that part of the file alone. "
+            "Nothing was changed."
+        )
+
+
+def refuse_stale(edit: FileEdit, shown: str) -> None:
+    """
+    Keep a session from editing what it has not seen in its present state.
+
+    Raises:
+        ToolError: the file changed since the session last read or wrote it.
+    """
+    if edit.knowledge is Knowledge.STALE:
+        raise ToolError(
+            f"{shown} was changed by somebody else since you last read it; nothing was changed. "
+            "Read it again, then edit."
+        )
+
+
+def edit_outcome(path: str, old: str | None, new: str, text: str) -> ToolOutcome:
+    """Report an edit: `text` to the model, the whole old and new texts to the user."""
+    before = None if old is None else replace_lone_surrogates(old)
+    after = replace_lone_surrogates(new)
+    change = FileChange(path, before, after)
+    line = 1 if old is None else first_difference(old, new)
+    return ToolOutcome(text, content=(DiffContent((change,)),), locations=(Location(path, line),))

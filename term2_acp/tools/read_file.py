@@ -1,0 +1,102 @@
+"""The read_file tool."""
+
+from __future__ import annotations
+
+import attrs
+
+from term2_acp.agent.ports import (
+    Access,
+    AccessMode,
+    CallPlan,
+    Location,
+    ToolContext,
+    ToolError,
+    ToolKind,
+    ToolOutcome,
+)
+from term2_acp.files.errors import file_errors
+from term2_acp.files.text import decode_text
+from term2_acp.surrogates import replace_lone_surrogates
+from term2_acp.tools.bounds import cut_note, split_ends, title_line
+from term2_acp.tools.parameters import parameter
+from term2_acp.workspace import Workspace
+
+_LARGEST_FILE = 32 << 20
+
+
+@attrs.frozen
+class ReadFileParams:
+    """What a model tells read_file."""
+
+    path: str = parameter("The file, relative to the workspace or absolute.")
+    start_line: int | None = parameter("First line to read, from 1.", default=None)
+    end_line: int | None = parameter("Last line to read, included.", default=None)
+
+
+class ReadFile:
+    """Reads a text file or a range of its lines."""
+
+    name = "read_file"
+    description = (
+        "Read a text file, or a range of its lines. Long results keep their beginning and "
+        "end and say which lines are left out; read those by start_line and end_line."
+    )
+    kind = ToolKind.READ
+    params = ReadFileParams
+
+    def plan(self, params: ReadFileParams, workspace: Workspace) -> CallPlan:
+        """Say which file would be read; see `Tool.plan`."""
+        path = workspace.resolve(params.path)
+        return CallPlan(
+            title=title_line(f"Read {workspace.display(path)}{_range_title(params)}"),
+            accesses=(Access(path, AccessMode.READ),),
+            locations=(Location(path, params.start_line),),
+        )
+
+    def run(self, params: ReadFileParams, context: ToolContext) -> ToolOutcome:
+        """Read; see `Tool.run`."""
+        path = context.workspace.resolve(params.path)
+        shown = context.workspace.display(path)
+        data = context.files.read(path, limit=_LARGEST_FILE)
+        with file_errors("read", shown):
+            text = decode_text(data).text
+        report = _report(params, text, shown)
+        context.files.ledger.record(path, data)
+        return ToolOutcome(replace_lone_surrogates(report))
+
+
+def _report(params: ReadFileParams, text: str, shown: str) -> str:
+    if params.start_line is None and params.end_line is None:
+        return _bounded(text, 1) if text else f"[{shown} is empty]"
+    lines = text.split("\n")
+    total = len(lines) - (not lines[-1])
+    first = 1 if params.start_line is None else params.start_line
+    last = total if params.end_line is None else min(params.end_line, total)
+    if not 1 <= first <= total:
+        raise ToolError(
+            f"start_line {first} is not a line of {shown}, which has {total} lines; "
+            "lines count from 1."
+        )
+    if last < first:
+        raise ToolError(f"end_line {last} is before start_line {first}; {shown} has {total} lines.")
+    chosen = "\n".join(lines[first - 1 : last])
+    return f"{_bounded(chosen, first)}\n[lines {first} to {last} of {total} of {shown}]"
+
+
+def _bounded(text: str, first: int) -> str:
+    """Keep both ends of a text that starts at line `first`, and name the lines left out."""
+    ends = split_ends(text)
+    if ends is None:
+        return text
+    begin = first + ends.head.count("\n")
+    end = begin + ends.omitted.removesuffix("\n").count("\n")
+    what = f"{len(ends.omitted)} characters, lines {begin} to {end},"
+    return f"{ends.head}{cut_note(what, ends.head)}{ends.tail}"
+
+
+def _range_title(params: ReadFileParams) -> str:
+    if params.start_line is None and params.end_line is None:
+        return ""
+    first = 1 if params.start_line is None else params.start_line
+    last = "the end" if params.end_line is None else params.end_line
+    return f", lines {first} to {last}"

@@ -1,0 +1,1 @@
+"""The wire types of each protocol version, and the converters at the border."""

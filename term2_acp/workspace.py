@@ -1,0 +1,62 @@
+"""The folder that a session works in: what a path means there (spec section 7)."""
+
+from __future__ import annotations
+
+import os
+
+import attrs
+
+from term2_acp.agent.ports import ToolError
+from term2_acp.files.scope import FileScope
+from term2_acp.surrogates import replace_lone_surrogates
+
+__all__ = ["FileScope", "Workspace"]
+
+
+@attrs.frozen
+class Workspace:
+    """
+    A session's folder.
+
+    Args:
+        root: the folder's absolute real path; it exists.
+    """
+
+    root: str
+
+    def resolve(self, path: str) -> str:
+        """
+        Return the absolute real path that `path` means, whether it exists or not.
+
+        A relative path starts at the root and `~` is an ordinary name. Symbolic links are
+        followed, also in the parents of a file that does not exist yet. The answer is a
+        snapshot: what opens it must refuse links again, see `FileScope`.
+
+        Raises:
+            ToolError: the path is empty or cannot be the name of a file.
+        """
+        if not path:
+            raise ToolError("path is empty; give the path of a file or folder.")
+        if "\0" in path:
+            raise ToolError(f"path {path!r} contains a NUL character; no file can have that name.")
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise ToolError(
+                f"path {path!r} contains a lone surrogate; give the path as valid Unicode."
+            ) from None
+        return os.path.realpath(os.path.join(self.root, path))
+
+    def contains(self, real: str) -> bool:
+        """Whether a real path is the root or lies below it."""
+        return real == self.root or real.startswith(self.root.rstrip("/") + "/")
+
+    def display(self, real: str) -> str:
+        """
+        Return a real path as people and models are shown it, free of lone surrogates.
+
+        It is relative to the root inside the workspace (the root itself is `.`), else absolute.
+        """
+        if self.contains(real):
+            real = real[len(self.root) :].lstrip("/") or "."
+        return replace_lone_surrogates(real)

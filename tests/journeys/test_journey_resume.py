@@ -1,0 +1,221 @@
+"""Spec section 5: session/resume, with and without a replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.messages import agent_text, conversation
+
+WHOLE = {
+    "user_message",
+    "agent_message",
+    "agent_thought",
+    "tool_call_update",
+    "terminal_update",
+    "terminal_output_chunk",
+    "plan_update",
+    "session_info_update",
+    "usage_update",
+}
+HISTORY = (
+    "/think first\n/say with \u2028 an odd character\n/read README.md",
+    "/create a.txt <<new\n/replace a.txt new => newer\n/shell printf 'out\\n'; exit 4",
+    "/read no/such/file\n/plan one; two\n/say the end",
+)
+
+
+def make_history(client, session):
+    """Run some turns of every kind; the conversation as it was told live."""
+    client.permissions.allow_all()
+    for prompt in HISTORY:
+        assert client.run(session, prompt).stop_reason == "end_turn"
+    return conversation(client.updates(session))
+
+
+def replay(client, session, cwd):
+    """Resume with a replay; the updates between the request and its response."""
+    before = len(client.updates(session))
+    reply = client.resume(session, cwd, replay=True)
+    assert reply.result() == {}
+    return [u for u in client.updates(session)[before:] if u.seq < reply.seq]
+
+
+def check_replay(updates, told):
+    """A replay has whole messages, one update a call, and is what was told live."""
+    assert {u.kind for u in updates} <= WHOLE
+    calls = [u.body["toolCallId"] for u in updates if u.kind == "tool_call_update"]
+    assert len(calls) == len(set(calls))
+    messages = [u.body["messageId"] for u in updates if "messageId" in u.body]
+    assert len(messages) == len(set(messages))
+    replayed = conversation(updates)
+    assert replayed.items == told.items
+    assert replayed.terminals == told.terminals
+
+
+def test_a_live_session_is_replayed_as_it_was_told(client, session, project):
+    """Same order, same ids, same content; the session goes on afterwards, more than once."""
+    told = make_history(client, session)
+    for _ in range(2):
+        check_replay(replay(client, session, project), told)
+    client.still_works(session)
+
+
+def test_a_fresh_process_replays_what_another_told(start, project):
+    """Nothing of the conversation is lost or changed by a restart."""
+    first = start()
+    first.initialize()
+    session = first.new_session(project)
+    told = make_history(first, session)
+    first.close()
+    second = start()
+    second.initialize()
+    assert [i["sessionId"] for i in second.request("session/list").result()["sessions"]] == [
+        session
+    ]
+    assert second.prompt(session, "/say x").code() == -32002
+    check_replay(replay(second, session, project), told)
+    second.still_works(session)
+    told = conversation(second.updates(session))
+    check_replay(replay(second, session, project), told)
+
+
+def test_without_a_replay_no_update_is_sent(start, project):
+    """A plain resume is silent, in the same process and in a fresh one."""
+    first = start()
+    first.initialize()
+    session = first.new_session(project)
+    first.still_works(session)
+    before = len(first.updates(session))
+    assert first.resume(session, project).result() == {}
+    first.sync()
+    assert len(first.updates(session)) == before
+    first.close()
+    second = start()
+    second.initialize()
+    assert second.resume(session, project).result() == {}
+    second.sync()
+    assert second.updates(session) == []
+    second.still_works(session)
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+def test_another_working_directory_is_refused(client, session, project, home, replayed):
+    """A session belongs to its directory: -32602 for any other, by real path."""
+    client.still_works(session)
+    before = len(client.updates(session))
+    link = project.parent / "link"
+    link.symlink_to(project)
+    for cwd in (home.project("other"), project / "src", project.parent, "relative", "/nowhere"):
+        error = client.resume(session, cwd, replay=replayed).error()
+        assert error["code"] == -32602, cwd
+        assert "cwd" in f"{error['message']} {error.get('data', '')}"
+    client.sync()
+    assert len(client.updates(session)) == before
+    assert client.resume(session, link).result() == {}
+    client.still_works(session)
+
+
+def test_a_running_turn_can_be_resumed_and_still_be_cancelled(client, session, project):
+    """The replay has the open message so far; the state follows; the turn and its cancel go on."""
+    client.permissions.allow_all()
+    client.prompt(session, "/read README.md\n/say so far\n/sleep 600").result()
+    client.wait_for(lambda: "so far" in agent_text(client.updates(session)), "the open message")
+    before = len(client.updates(session))
+    reply = client.resume(session, project, replay=True)
+    assert reply.result() == {}
+    state = client.wait_for(
+        lambda: [
+            u
+            for u in client.updates(session)[before:]
+            if u.kind == "state_update" and u.seq > reply.seq
+        ],
+        "the current state",
+    )[0]
+    assert state.body["state"] == "running"
+    replayed = [u for u in client.updates(session)[before:] if u.seq < reply.seq]
+    assert "so far" in agent_text(replayed)
+    assert [u.body["status"] for u in replayed if u.kind == "tool_call_update"] == ["completed"]
+    assert client.prompt(session, "/say no").code() == -32000
+    client.cancel(session)
+    assert client.wait_idle(session) == "cancelled"
+    client.still_works(session)
+
+
+def test_a_running_turn_can_be_resumed_without_a_replay(client, session, project):
+    """A silent resume of a busy session succeeds, and the turn is the same one still."""
+    client.prompt(session, "/sleep 600").result()
+    client.wait_state(session, "running")
+    assert client.resume(session, project).result() == {}
+    assert client.prompt(session, "/say no").code() == -32000
+    client.cancel(session)
+    assert client.wait_idle(session) == "cancelled"
+    client.still_works(session)
+
+
+def test_an_open_permission_is_not_asked_again_by_a_resume(client, session, project):
+    """The question stays the one it was; its answer after the resume lets the tool run."""
+    client.prompt(session, "/shell touch allowed").result()
+    request = client.permissions.next()
+    client.wait_state(session, "requires_action")
+    before = len(client.updates(session))
+    reply = client.resume(session, project, replay=True)
+    assert reply.result() == {}
+    state = client.wait_for(
+        lambda: [
+            u
+            for u in client.updates(session)[before:]
+            if u.kind == "state_update" and u.seq > reply.seq
+        ],
+        "the current state",
+    )[0]
+    assert state.body["state"] == "requires_action"
+    assert len(client.permissions.requests) == 1
+    client.permissions.answer(request, "approve")
+    assert client.wait_idle(session) == "end_turn"
+    assert (project / "allowed").exists()
+    client.still_works(session)
+
+
+def test_a_session_of_a_living_process_cannot_be_taken(start, project):
+    """-32009 while another process has it; once that closed or ended, it can be resumed."""
+    first, second = start(), start()
+    first.initialize()
+    second.initialize()
+    session = first.new_session(project)
+    first.still_works(session)
+    assert second.resume(session, project).code() == -32009
+    first.close_session(session)
+    assert second.resume(session, project, replay=True).result() == {}
+    second.still_works(session)
+    assert first.resume(session, project).code() == -32009
+    second.close()
+    assert first.resume(session, project, replay=True).result() == {}
+    first.still_works(session)
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+def test_a_turn_left_open_by_a_killed_process_is_closed_at_the_next_resume(
+    start, project, replayed
+):
+    """All that was shown is kept, the open call is failed, and the next prompt works."""
+    first = start()
+    first.initialize()
+    session = first.new_session(project)
+    first.still_works(session)
+    first.prompt(session, "/say before the end\n/shell touch never").result()
+    first.permissions.next()
+    told = conversation(first.updates(session))
+    first.kill()
+    first.wait_exit()
+    second = start()
+    second.initialize()
+    assert second.resume(session, project, replay=replayed).result() == {}
+    if replayed:
+        items = conversation(second.updates(session)).items
+        assert [item[:2] for item in items] == [item[:2] for item in told.items]
+        assert [i[2] for i in items if i[0] != "call"] == [
+            i[2] for i in told.items if i[0] != "call"
+        ]
+        assert items[-1][2]["status"] == "failed"
+    second.still_works(session)
+    assert not (project / "never").exists()

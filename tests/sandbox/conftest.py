@@ -1,0 +1,33 @@
+"""Fixtures that run real commands in the real sandbox; bwrap must be there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.sandbox.machine import Machine, accounts
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bwrap_is_installed() -> None:
+    """In CI a missing bwrap is a failure; elsewhere only what needs it is skipped."""
+    if os.environ.get("CI") and shutil.which("bwrap") is None:
+        pytest.fail("bubblewrap is not installed, but CI must test the sandbox")
+
+
+@pytest.fixture(params=accounts(), ids=lambda uid: "root" if uid == 0 else "user")
+def uid(request: pytest.FixtureRequest) -> int:
+    """Every user that the behaviour must hold for."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    return int(request.param)
+
+
+@pytest.fixture
+def machine(uid: int) -> Iterator[Machine]:
+    """A machine of its own, with nothing in its home and workspace."""
+    with Machine(uid) as machine:
+        yield machine
