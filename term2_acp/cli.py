@@ -34,21 +34,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments == ["--version"]:
-            print(f"term2 {__version__}")
+            sys.stdout.write(f"term2 {__version__}\n")
             return 0
         if arguments == ["--help"]:
-            print(USAGE, end="")
+            sys.stdout.write(USAGE)
             return 0
         if not arguments or arguments[0] != "acp":
             what = f"unknown command {arguments[0]!r}" if arguments else "a command is missing"
             raise UsageError(f"{what}; try term2 --help")
         flags = parse_flags(arguments[1:])
     except UsageError as error:
-        print(f"term2: {error}", file=sys.stderr)
+        sys.stderr.write(f"term2: {error}\n")
         return 1
     _set_up_logging()
     # Only what a command needs is imported, and only once it is known to be run.
-    from term2_acp import serve
+    from term2_acp import serve  # noqa: PLC0415
 
     return serve.run(flags)
 

@@ -16,13 +16,13 @@ class ConfigError(Exception):
     """The configuration or a flag cannot be used; the message says what would be right."""
 
 
-def _above_zero(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+def _above_zero(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
     if value <= 0:
         raise ValueError(f"must be above 0, not {value}")
 
 
 def _one_of(*words: str) -> Any:
-    def check(instance: object, attribute: attrs.Attribute[Any], value: str | None) -> None:
+    def check(_instance: object, _attribute: attrs.Attribute[Any], value: str | None) -> None:
         if value is not None and value not in words:
             raise ValueError(f"must be one of {', '.join(words)}, not {value!r}")
 

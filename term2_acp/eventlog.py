@@ -318,9 +318,7 @@ def _make_converter() -> Converter:
     converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode())
     converter.register_structure_hook(bytes, lambda text, _type: base64.b64decode(text))
     for union, tags in ((ToolContent, _CONTENT_TAGS), (PromptBlock, _BLOCK_TAGS)):
-        configure_tagged_union(
-            union, converter, tag_name="type", tag_generator=tags.__getitem__
-        )
+        configure_tagged_union(union, converter, tag_name="type", tag_generator=tags.__getitem__)
     return converter
 
 

@@ -226,9 +226,7 @@ class SessionRegistry:
 
     def _wait_closed(self, session_id: str, cancel: CancelToken) -> None:
         with cancel.on_cancel(self._wake), self._lock:
-            self._closed.wait_for(
-                lambda: session_id not in self._closing or cancel.cancelled
-            )
+            self._closed.wait_for(lambda: session_id not in self._closing or cancel.cancelled)
         cancel.raise_if_cancelled()
 
     def _wake(self) -> None:

@@ -1,8 +1,8 @@
 """
 `term2 acp`: builds the server, runs it and takes it down (spec sections 3 and 11).
 
-This is the composition root: the only module that knows all others. What is not
-needed for the answer to `initialize` is imported in `_load_v2`, after it.
+What is not needed for the answer to `initialize` is imported after it, inside
+functions of this module: everything of the core comes with `composition`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from term2_acp import stdio
+from term2_acp.folders import Folders
 from term2_acp.handlers.handshake import Handshake
 from term2_acp.rpc.dispatcher import Dispatcher
 from term2_acp.rpc.inbox import Inbox
@@ -48,7 +49,7 @@ def run(flags: Mapping[str, str]) -> int:
     try:
         config, selection = _configure(folders, flags)
     except ConfigRefusedError as error:
-        print(f"term2: {error}", file=sys.stderr)
+        sys.stderr.write(f"term2: {error}\n")
         return 1
     if os.geteuid() == 0:
         logger.warning("running as root: commands stay in the sandbox, but a normal user is safer")
@@ -65,29 +66,6 @@ class ConfigRefusedError(Exception):
     """The configuration or a flag was refused; the text is for stderr."""
 
 
-class Folders:
-    """Where the program keeps its state and finds its configuration (real paths)."""
-
-    def __init__(self, config: str, state: str) -> None:
-        self.config = config
-        self.state = state
-
-    @classmethod
-    def of_user(cls) -> Folders:
-        """The folders of the user, by the XDG variables or the platform's custom."""
-        import platformdirs
-
-        return cls(
-            os.path.realpath(platformdirs.user_config_dir("term2", appauthor=False)),
-            os.path.realpath(platformdirs.user_state_dir("term2", appauthor=False)),
-        )
-
-    @property
-    def config_file(self) -> str:
-        """The configuration file, whether it exists or not."""
-        return os.path.join(self.config, "config.toml")
-
-
 def _configure(
     folders: Folders, flags: Mapping[str, str]
 ) -> tuple[Config | None, Selection | None]:
@@ -95,7 +73,7 @@ def _configure(
     has_file = os.path.exists(folders.config_file)
     if not has_file and not flags:
         return None, None
-    from term2_acp import config, selection
+    from term2_acp import config, selection  # noqa: PLC0415
 
     try:
         settings, warnings = config.load(folders.config_file) if has_file else (config.Config(), [])
@@ -197,75 +175,12 @@ class Server:
             return self._engine
 
     def _build_v2(self) -> Engine:
-        from term2_acp.agent.loop import AgentLoop, LoopSettings
-        from term2_acp.agent.calls import Surroundings
-        from term2_acp.agent.prompt import system_prompt
-        from term2_acp.agent.turns import TurnRunner
-        from term2_acp.config import Config
-        from term2_acp.directories import WorkspaceRules
-        from term2_acp.handlers.permission_v2 import PermissionClientV2
-        from term2_acp.handlers.updates_v2 import UpdatesV2
-        from term2_acp.handlers.v2 import HandlersV2
-        from term2_acp.permissions import Permissions
-        from term2_acp.providers.offline import OfflineProvider
-        from term2_acp.registry import SessionRegistry
-        from term2_acp.rpc.engine import Engine
-        from term2_acp.selection import select
-        from term2_acp.sessions import Session, Turn
-        from term2_acp.shell import SandboxedShell
-        from term2_acp.store import SessionRecord, Store
-        from term2_acp.tools.registry import builtin_tools, tool_specs
-        from term2_acp.wire import v2
-        from term2_acp.files.ledger import ReadLedger
-        from term2_acp.workspace import Workspace
+        from term2_acp.composition import build_v2  # noqa: PLC0415
 
-        config = self._config or Config()
-        selection = self._selection or select(config, provider=None, model=None, effort=None)
-        converter = v2.make_converter()
-        updates = UpdatesV2(self._writer, converter)
-        permission_client = PermissionClientV2(self._outbound, converter)
-        provider = OfflineProvider()
-        tools = builtin_tools()
-        specs = tool_specs(tools)
-        home = os.path.realpath(os.path.expanduser("~"))
-        private = (self._folders.state, self._folders.config)
-
-        def make_session(record: SessionRecord, store: Store) -> Session:
-            shell = SandboxedShell(
-                record.cwd,
-                session_id=record.session_id,
-                state_dir=os.path.join(self._folders.state, "sandbox"),
-                hidden=private,
-            )
-            surroundings = Surroundings(
-                session_id=record.session_id,
-                workspace=Workspace(record.cwd),
-                permissions=Permissions(record.cwd, private, home),
-                ledger=ReadLedger(),
-                shell=shell,
-                tools={tool.name: tool for tool in tools},
-                client=permission_client,
-            )
-            return Session(record, store, updates, surroundings, shell.close)
-
-        def make_loop(turn: Turn) -> AgentLoop:
-            settings = LoopSettings(
-                model=selection.model,
-                system=system_prompt(turn.session.cwd),
-                tools=specs,
-                effort=selection.effort,
-                max_turn_requests=config.max_turn_requests,
-            )
-            return AgentLoop(provider, settings)
-
-        self._registry = SessionRegistry(
-            self._folders.state,
-            WorkspaceRules(home, private),
-            make_session,
-            config.max_sessions,
+        self._registry, engine = build_v2(
+            self._folders, self._config, self._selection, self._writer, self._outbound
         )
-        handlers = HandlersV2(self._registry, TurnRunner(make_loop), updates, converter)
-        return Engine(handlers.table())
+        return engine
 
 
 def _noticed_by_the_reader(_number: int, _frame: object) -> None:

@@ -179,9 +179,7 @@ class Session:
                 # Abandoned by a close; the next resume ends it as interrupted.
                 turn.settled.set()
                 return
-            status = (
-                ToolStatus.CANCELLED if reason is StopReason.CANCELLED else ToolStatus.FAILED
-            )
+            status = ToolStatus.CANCELLED if reason is StopReason.CANCELLED else ToolStatus.FAILED
             events: list[Event] = [
                 ToolCallEnded(call_id, status, f"The call ended with the turn ({reason}).")
                 for call_id in self._open_calls

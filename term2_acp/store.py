@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import attrs
 
@@ -223,17 +224,18 @@ class Store:
         with self._read_lock:
             rows = self._query(
                 "SELECT id, cwd, title, updated_at, open_turn,"
-                " (SELECT max(seq) FROM events WHERE session_id = sessions.id)"
+                " (SELECT coalesce(max(seq), 0) FROM events WHERE session_id = sessions.id)"
                 " FROM sessions WHERE id = ?",
                 (session_id,),
             )
-        return SessionRecord(*rows[0][:5], rows[0][5] or 0) if rows else None
+        return SessionRecord(*rows[0]) if rows else None
 
     def list_sessions(
         self, cwd: str | None, before: tuple[int, str] | None, limit: int
     ) -> list[SessionRecord]:
         """Sessions that had a prompt, newest activity first, after the key `before`."""
-        where, arguments = ["prompted"], []  # type: tuple[list[str], list[object]]
+        where = ["prompted"]
+        arguments: list[object] = []
         if cwd is not None:
             where.append("cwd = ?")
             arguments.append(cwd)
@@ -269,7 +271,7 @@ class Store:
         if self._writer.in_transaction:
             self._writer.execute("ROLLBACK")
 
-    def _query(self, statement: str, arguments: Sequence[object]) -> list[tuple[object, ...]]:
+    def _query(self, statement: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
         self._check_open()
         try:
             return self._reader.execute(statement, tuple(arguments)).fetchall()

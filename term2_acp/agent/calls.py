@@ -38,6 +38,7 @@ from term2_acp.eventlog import (
     ToolCallStarted,
     ToolStatus,
 )
+from term2_acp.files.ledger import ReadLedger
 from term2_acp.identifiers import new_id
 from term2_acp.permissions import (
     Choice,
@@ -48,7 +49,6 @@ from term2_acp.permissions import (
     choice_of,
 )
 from term2_acp.tools.parameters import parse_arguments
-from term2_acp.files.ledger import ReadLedger
 from term2_acp.workspace import FileScope, Workspace
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class CallRunner:
         def run(call: PlannedCall) -> None:
             try:
                 self.run(call)
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  raised again by the caller
                 errors.append(error)
 
         threads = [
@@ -168,9 +168,7 @@ class CallRunner:
         except Cancelled:
             self._end(call, ToolStatus.CANCELLED, ToolOutcome(_CANCELLED))
             raise
-        self._end(
-            call, ToolStatus.FAILED if outcome.failed else ToolStatus.COMPLETED, outcome
-        )
+        self._end(call, ToolStatus.FAILED if outcome.failed else ToolStatus.COMPLETED, outcome)
 
     def _run_judged(
         self, call: PlannedCall, tool: Tool, params: Any, plan: CallPlan

@@ -25,7 +25,9 @@ class Provider(Protocol):
 
     name: str
 
-    def stream(self, request: ModelRequest, cancel: CancelToken) -> Generator[ModelEvent, None, None]:
+    def stream(
+        self, request: ModelRequest, cancel: CancelToken
+    ) -> Generator[ModelEvent, None, None]:
         """
         Ask the model once and yield its events as they arrive.
 

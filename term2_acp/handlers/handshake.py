@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from term2_acp.rpc.engine import Engine
 
 LATEST = 2
-_MAX_VERSION = 65535
 _INFO = {"name": "term2", "title": "term2", "version": __version__}
 
 
@@ -68,10 +67,8 @@ def _version(params: dict[str, Any]) -> int:
     if "protocolVersion" not in params:
         raise InvalidParamsError(f"protocolVersion is missing; it is an integer such as {LATEST}")
     version = params["protocolVersion"]
-    if type(version) is not int or not 0 <= version <= _MAX_VERSION:
-        raise InvalidParamsError(
-            f"protocolVersion must be an integer from 0 to {_MAX_VERSION}, such as {LATEST}"
-        )
+    if type(version) is not int:
+        raise InvalidParamsError(f"protocolVersion must be an integer such as {LATEST}")
     return version
 
 

@@ -99,7 +99,9 @@ def _groups(old: Sequence[str], new: Sequence[str]) -> list[list[Opcode]]:
             ("replace", inner[0], inner[1], inner[0], inner[2]),
             ("equal", inner[1], len(old_part), inner[2], len(new_part)),
         ]
-        groups = [[opcode for opcode in opcodes if opcode[1:3] != opcode[3:5] or opcode[1] < opcode[2]]]
+        groups = [
+            [opcode for opcode in opcodes if opcode[1:3] != opcode[3:5] or opcode[1] < opcode[2]]
+        ]
     else:
         matcher = SequenceMatcher(None, old_part, new_part, autojunk=False)
         groups = list(matcher.get_grouped_opcodes(_CONTEXT))

@@ -107,9 +107,7 @@ class UpdatesV2:
     def _send_chunk(
         self, session_id: str, key: Any, payload: str | bytes, build: Callable[[Any], Any]
     ) -> None:
-        chunk = Chunk(
-            key, payload, lambda joined: self._notification(session_id, build(joined))
-        )
+        chunk = Chunk(key, payload, lambda joined: self._notification(session_id, build(joined)))
         self._writer.send_chunk(session_id, chunk)
 
     def _notification(self, session_id: str, update: Any) -> dict[str, Any]:

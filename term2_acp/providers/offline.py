@@ -8,7 +8,7 @@ for each step, and the assistant turns after it are the steps that were done.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 
 import attrs
 
@@ -82,7 +82,9 @@ class OfflineProvider:
 
     name = "offline"
 
-    def stream(self, request: ModelRequest, cancel: CancelToken) -> Iterator[ModelEvent]:
+    def stream(
+        self, request: ModelRequest, cancel: CancelToken
+    ) -> Generator[ModelEvent, None, None]:
         """
         Do the next step of the last user turn.
 
@@ -149,7 +151,7 @@ def _introduce(turn: _Turn) -> _Step:
     return _Step(_say(introduction(turn.results, missing_tools=missing)), FinishReason.STOP)
 
 
-def _perform(directive: Directive, cancel: CancelToken) -> Iterator[ModelEvent]:
+def _perform(directive: Directive, cancel: CancelToken) -> Generator[ModelEvent, None, None]:
     match directive:
         case Say(text):
             yield from _say(text)
@@ -170,18 +172,20 @@ def _call(call: PlannedCall, turn: _Turn) -> _Step:
     return _Step(_stream_call(call, turn.call_id), FinishReason.TOOL_CALLS)
 
 
-def _stream_call(call: PlannedCall, call_id: str) -> Iterator[ModelEvent]:
+def _stream_call(call: PlannedCall, call_id: str) -> Generator[ModelEvent, None, None]:
     yield ToolCallDelta(index=0, call_id=call_id, name=call.tool)
     size = -(-len(call.arguments) // _CALL_PIECES)
     for start in range(0, len(call.arguments), size):
         yield ToolCallDelta(index=0, arguments=call.arguments[start : start + size])
 
 
-def _say(text: str) -> Iterator[ModelEvent]:
+def _say(text: str) -> Generator[ModelEvent, None, None]:
     return _stream_text(text, TextDelta)
 
 
-def _stream_text(text: str, delta: Callable[[str], ModelEvent]) -> Iterator[ModelEvent]:
+def _stream_text(
+    text: str, delta: Callable[[str], ModelEvent]
+) -> Generator[ModelEvent, None, None]:
     for word in _WORD.finditer(text):
         yield delta(word[0])
 

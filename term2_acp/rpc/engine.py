@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from jsonrpcserver import Error, Result, Success, dispatch_to_response
-from oslash.either import Left
+from oslash.either import Left  # type: ignore[import-untyped]
 
 from term2_acp.errors import AcpError, InternalError, InvalidParamsError, MethodNotFoundError
 from term2_acp.rpc.calls import Call
@@ -23,10 +23,8 @@ from term2_acp.rpc.calls import Call
 logger = logging.getLogger(__name__)
 
 
-class Handler(Protocol):
-    """Handles one method: returns its result or a `Deferred`, or raises `AcpError`."""
-
-    def __call__(self, call: Call, params: dict[str, Any]) -> Any: ...
+Handler = Callable[[Call, dict[str, Any]], Any]
+"""Handles one method: returns its result or a `Deferred`, or raises `AcpError`."""
 
 
 class Engine:
@@ -64,8 +62,8 @@ def _as_method(handler: Handler) -> Callable[..., Result]:
             return Error(error.code, error.message, error)
         except Exception:
             logger.exception("the handler of %s failed", context.method)
-            error = InternalError(f"{context.method} failed inside the agent; see its stderr")
-            return Error(error.code, error.message, error)
+            failed = InternalError(f"{context.method} failed inside the agent; see its stderr")
+            return Error(failed.code, failed.message, failed)
 
     return method
 

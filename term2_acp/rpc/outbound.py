@@ -97,11 +97,14 @@ class OutboundRequests:
         pending.settle(Reply(message.get("result") if well_formed else None))
 
     def close(self) -> None:
-        """The client is gone: settle everything that waits as unanswered."""
+        """
+        The client is gone: settle everything that waits as unanswered.
+
+        It stays registered: a turn that was cancelled still withdraws its question.
+        """
         with self._lock:
             self._closed = True
             waiting = list(self._pending.values())
-            self._pending.clear()
         for pending in waiting:
             pending.settle(Reply())
 

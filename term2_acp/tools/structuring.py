@@ -145,9 +145,7 @@ def _converter() -> Converter:
     converter = Converter(detailed_validation=True)
     for expected in _NOUNS:
         converter.register_structure_hook(expected, _scalar(expected))
-    converter.register_structure_hook_func(
-        lambda declared: isinstance(declared, type) and issubclass(declared, StrEnum), _choice
-    )
+    converter.register_structure_hook(StrEnum, _choice)
     converter.register_structure_hook_func(_is_tuple, _items)
     converter.register_structure_hook_factory(attrs.has, _object)
     return converter

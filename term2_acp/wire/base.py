@@ -21,14 +21,12 @@ class WrongTypeError(TypeError):
     """A member has the wrong JSON type; the message says which is right."""
 
 
-def lenient(default: Any = None, *, factory: Callable[[], Any] | None = None) -> Any:
+def lenient(default: Any = None) -> Any:
     """
     A member that falls back to its default when it cannot be read.
 
     The schema marks such members with `x-deserialize-default-on-error`.
     """
-    if factory is not None:
-        return attrs.field(factory=factory, metadata={_LENIENT: True})
     return attrs.field(default=default, metadata={_LENIENT: True})
 
 
@@ -50,9 +48,7 @@ def make_converter() -> Converter:
     converter = Converter(omit_if_default=True)
     for cls, article in ((str, "a string"), (bool, "a boolean"), (int, "an integer")):
         converter.register_structure_hook(cls, _strict(cls, article))
-    converter.register_structure_hook_factory(
-        lambda cls: get_origin(cls) is tuple, lambda cls: _array_factory(cls, converter)
-    )
+    converter.register_structure_hook_factory(_is_tuple, lambda cls: _array_factory(cls, converter))
     converter.register_structure_hook_factory(
         attrs.has, lambda cls: _structure_factory(cls, converter)
     )
@@ -71,6 +67,11 @@ def _strict(cls: type, article: str) -> Callable[[Any, Any], Any]:
     return structure
 
 
+def _is_tuple(cls: Any) -> bool:
+    origin: Any = get_origin(cls)
+    return origin is tuple
+
+
 def _array_factory(cls: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     structure = homogenous_tuple_structure_factory(cls, converter)
 
@@ -82,8 +83,8 @@ def _array_factory(cls: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     return checked
 
 
-def _structure_factory(cls: type[T], converter: Converter) -> Callable[[Any, Any], T]:
-    overrides = {}
+def _structure_factory(cls: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    overrides: Any = {}
     for field in attrs.fields(attrs.resolve_types(cls)):
         hook = None
         if field.metadata.get(_LENIENT):
@@ -91,7 +92,7 @@ def _structure_factory(cls: type[T], converter: Converter) -> Callable[[Any, Any
         overrides[field.name] = override(rename=camel_case(field.name), struct_hook=hook)
     structure = make_dict_structure_fn(cls, converter, **overrides)
 
-    def checked(value: Any, type_: Any) -> T:
+    def checked(value: Any, type_: Any) -> Any:
         if not isinstance(value, dict):
             raise WrongTypeError("must be an object")
         return structure(value, type_)
@@ -103,16 +104,17 @@ def _default_on_error(field: Any, converter: Converter) -> Callable[[Any, Any], 
     def structure(value: Any, _type: Any) -> Any:
         try:
             return converter.structure(value, field.type)
-        except Exception:
-            default = field.default
-            return default.factory() if isinstance(default, attrs.Factory) else default
+        except Exception:  # noqa: BLE001  whatever is wrong with it, the schema says: default
+            return field.default
 
     return structure
 
 
-def _unstructure_factory(cls: type[T], converter: Converter) -> Callable[[T], dict[str, Any]]:
-    fields = attrs.fields(attrs.resolve_types(cls))
-    overrides = {field.name: override(rename=camel_case(field.name)) for field in fields}
+def _unstructure_factory(cls: Any, converter: Converter) -> Callable[[Any], dict[str, Any]]:
+    overrides: Any = {
+        field.name: override(rename=camel_case(field.name))
+        for field in attrs.fields(attrs.resolve_types(cls))
+    }
     unstructure = make_dict_unstructure_fn(
         cls, converter, _cattrs_omit_if_default=True, **overrides
     )

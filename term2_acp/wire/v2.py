@@ -63,7 +63,7 @@ _BLOCKS: dict[str, type[Any]] = {
     "resource_link": ResourceLink,
     "resource": EmbeddedResource,
 }
-_ACCEPTED = "must be a text, resource_link or text resource block"
+_ACCEPTED = "must have the type text, resource_link or resource (with its text)"
 
 
 # --- params of requests and notifications

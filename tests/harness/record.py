@@ -57,6 +57,7 @@ class Record:
         self.lines = 0
         self._expected: dict[tuple[str, object], deque[Expected]] = {}
         self._messages = 0
+        self._torn = b""
         self._transcript: deque[str] = deque(maxlen=LINES_KEPT)
 
     def note(self, text: str) -> None:
@@ -108,11 +109,12 @@ class Record:
     def ended(self, rest: bytes) -> None:
         """Standard output ended, with `rest` after the last newline."""
         self.note("<- end of stdout")
-        if rest:
-            self._violation(f"the last line has no newline: {rest[:500]!r}")
+        self._torn = rest
 
     def judge_end(self) -> None:
-        """Judge an orderly end: nothing may be left open."""
+        """Judge an orderly end: nothing may be left open, and no line be torn."""
+        if self._torn:
+            self._violation(f"the last line has no newline: {_short(self._torn)}")
         for expected in self.unanswered:
             self._violation(f"{expected.method} with id {expected.id!r} was never answered")
         for request in self.permissions:

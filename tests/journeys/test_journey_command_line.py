@@ -90,7 +90,7 @@ def test_version_and_help_are_told_and_end(home):
     assert term2_acp.__version__ in version.stdout
     told = run(home, "--help")
     assert told.returncode == 0
-    for word in ("acp", "doctor", "chat"):
+    for word in ("acp", "--provider", "--model", "--effort"):
         assert word in told.stdout
 
 

@@ -1,0 +1,107 @@
+"""The composition root: the only module that knows all others; loaded after `initialize`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from term2_acp.agent.calls import Surroundings
+from term2_acp.agent.loop import AgentLoop, LoopSettings
+from term2_acp.agent.prompt import system_prompt
+from term2_acp.agent.turns import TurnRunner
+from term2_acp.config import Config
+from term2_acp.directories import WorkspaceRules
+from term2_acp.files.ledger import ReadLedger
+from term2_acp.handlers.permission_v2 import PermissionClientV2
+from term2_acp.handlers.updates_v2 import UpdatesV2
+from term2_acp.handlers.v2 import HandlersV2
+from term2_acp.permissions import PermissionClient, Permissions
+from term2_acp.providers.offline import OfflineProvider
+from term2_acp.registry import SessionRegistry
+from term2_acp.rpc.engine import Engine
+from term2_acp.selection import Selection, select
+from term2_acp.sessions import Session, Sink, Turn
+from term2_acp.shell import SandboxedShell
+from term2_acp.store import SessionRecord, Store
+from term2_acp.tools.registry import builtin_tools, tool_specs
+from term2_acp.wire import v2
+from term2_acp.workspace import Workspace
+
+if TYPE_CHECKING:
+    from term2_acp.folders import Folders
+    from term2_acp.rpc.outbound import OutboundRequests
+    from term2_acp.rpc.writer import Writer
+
+
+def build_v2(
+    folders: Folders,
+    config: Config | None,
+    selection: Selection | None,
+    writer: Writer,
+    outbound: OutboundRequests,
+) -> tuple[SessionRegistry, Engine]:
+    """Everything behind the pipes for protocol version 2."""
+    settings = config or Config()
+    chosen = selection or select(settings, provider=None, model=None, effort=None)
+    converter = v2.make_converter()
+    updates = UpdatesV2(writer, converter)
+    core = _Core(folders, settings, chosen, updates, PermissionClientV2(outbound, converter))
+    registry = SessionRegistry(
+        folders.state,
+        WorkspaceRules(folders.home, folders.private),
+        core.make_session,
+        settings.max_sessions,
+    )
+    handlers = HandlersV2(registry, TurnRunner(core.make_loop), updates, converter)
+    return registry, Engine(handlers.table())
+
+
+class _Core:
+    """Makes sessions and loops; the same for every protocol version."""
+
+    def __init__(
+        self,
+        folders: Folders,
+        config: Config,
+        selection: Selection,
+        sink: Sink,
+        client: PermissionClient,
+    ) -> None:
+        self._folders = folders
+        self._config = config
+        self._selection = selection
+        self._sink = sink
+        self._client = client
+        self._provider = OfflineProvider()
+        self._tools = builtin_tools()
+        self._specs = tool_specs(self._tools)
+
+    def make_session(self, record: SessionRecord, store: Store) -> Session:
+        """A live session with what its tool calls share."""
+        shell = SandboxedShell(
+            record.cwd,
+            session_id=record.session_id,
+            state_dir=os.path.join(self._folders.state, "sandbox"),
+            hidden=self._folders.private,
+        )
+        surroundings = Surroundings(
+            session_id=record.session_id,
+            workspace=Workspace(record.cwd),
+            permissions=Permissions(record.cwd, self._folders.private, self._folders.home),
+            ledger=ReadLedger(),
+            shell=shell,
+            tools={tool.name: tool for tool in self._tools},
+            client=self._client,
+        )
+        return Session(record, store, self._sink, surroundings, shell.close)
+
+    def make_loop(self, turn: Turn) -> AgentLoop:
+        """The loop that runs a turn."""
+        settings = LoopSettings(
+            model=self._selection.model,
+            system=system_prompt(turn.session.cwd),
+            tools=self._specs,
+            effort=self._selection.effort,
+            max_turn_requests=self._config.max_turn_requests,
+        )
+        return AgentLoop(self._provider, settings)

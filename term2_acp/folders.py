@@ -1,0 +1,40 @@
+"""Where the program keeps its state and finds its configuration (spec section 2)."""
+
+from __future__ import annotations
+
+import os
+
+import platformdirs
+
+
+class Folders:
+    """
+    The program's own folders, as real paths.
+
+    Args:
+        config: the folder of `config.toml`.
+        state: the folder of the session store and of the sandbox's private folders.
+    """
+
+    def __init__(self, config: str, state: str) -> None:
+        self.config = os.path.realpath(config)
+        self.state = os.path.realpath(state)
+        self.home = os.path.realpath(os.path.expanduser("~"))
+
+    @classmethod
+    def of_user(cls) -> Folders:
+        """The folders of the user, by the XDG variables or the platform's custom."""
+        return cls(
+            platformdirs.user_config_dir("term2", appauthor=False),
+            platformdirs.user_state_dir("term2", appauthor=False),
+        )
+
+    @property
+    def config_file(self) -> str:
+        """The configuration file, whether it exists or not."""
+        return os.path.join(self.config, "config.toml")
+
+    @property
+    def private(self) -> tuple[str, str]:
+        """What no session may work in or reach without being asked for."""
+        return (self.state, self.config)
