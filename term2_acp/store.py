@@ -49,6 +49,10 @@ CREATE TABLE events (
 ) WITHOUT ROWID;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
+_LIST = """
+SELECT id, cwd, title, updated_at FROM sessions
+WHERE {conditions} ORDER BY updated_at DESC, id DESC LIMIT ?
+"""
 
 
 @attrs.frozen
@@ -242,10 +246,8 @@ class Store:
         if before is not None:
             where.append("(updated_at, id) < (?, ?)")
             arguments += before
-        statement = (
-            "SELECT id, cwd, title, updated_at FROM sessions"
-            f" WHERE {' AND '.join(where)} ORDER BY updated_at DESC, id DESC LIMIT ?"
-        )
+        # Only fixed conditions are put in; values are bound.
+        statement = _LIST.format(conditions=" AND ".join(where))
         with self._read_lock:
             rows = self._query(statement, (*arguments, limit))
         return [SessionRecord(*row) for row in rows]

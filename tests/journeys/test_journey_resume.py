@@ -219,3 +219,61 @@ def test_a_turn_left_open_by_a_killed_process_is_closed_at_the_next_resume(
         assert items[-1][2]["status"] == "failed"
     second.still_works(session)
     assert not (project / "never").exists()
+
+
+def test_a_resume_in_the_middle_of_a_stream_loses_and_doubles_nothing(client, session, project):
+    """The replay and the live updates after it together are the conversation, again and again."""
+    client.still_works(session)
+    lines = [f"/say part {number} of the story" for number in range(60)]
+    reply = client.prompt(session, "\n".join([*lines, "/read README.md", *lines]))
+    reply.result()
+    starts = []
+    while client.record.life(session).phase != "idle" and len(starts) < 10:
+        starts.append(len(client.updates(session)))
+        assert client.resume(session, project, replay=True).result() == {}
+    assert client.wait_idle(session) == "end_turn"
+    assert client.wait_idle(session) == "end_turn"
+    end = len(client.updates(session))
+    told = conversation(replay(client, session, project)).items
+    assert len(starts) >= 2
+    for start in starts:
+        seen = client.updates(session)[start:end]
+        # What came before the replay began is the rest of the stream before it.
+        first = next(n for n, u in enumerate(seen) if u.body.get("messageId") == told[0][1])
+        assert without_partial(conversation(seen[first:]).items) == without_partial(told)
+
+
+def without_partial(items):
+    """A conversation in which a call is known by its end alone (a replay may tell it earlier)."""
+    return [item if item[0] != "call" else (*item[:2], item[2]["status"]) for item in items]
+
+
+@pytest.mark.parametrize("seen_before_the_kill", [3, 8, 15, 30])
+def test_a_kill_at_any_instant_loses_nothing_that_was_shown(start, project, seen_before_the_kill):
+    """What the client had been told when the server was killed is in the next replay."""
+    first = start()
+    first.initialize()
+    session = first.new_session(project)
+    first.still_works(session)
+    base = len(first.updates(session))
+    script = "\n".join(f"/say word {n}\n/create f{n}.txt <<{n}" for n in range(20))
+    first.prompt(session, script)
+    first.wait_for(
+        lambda: len(first.updates(session)) >= base + seen_before_the_kill, "some updates"
+    )
+    first.kill()
+    first.wait_exit()
+    told = conversation(first.updates(session)).items
+    second = start()
+    second.initialize()
+    second.resume(session, project, replay=True).result()
+    kept = {item[:2]: item[2] for item in conversation(second.updates(session)).items}
+    for kind, name, value in told:
+        assert (kind, name) in kept
+        if kind in ("agent", "thought"):
+            assert kept[kind, name].startswith(value)
+        elif kind == "user":
+            assert kept[kind, name] == value
+        elif value["status"] == "completed":
+            assert kept[kind, name]["status"] == "completed"
+    second.still_works(session)
