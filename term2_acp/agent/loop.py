@@ -49,6 +49,8 @@ class LoopSettings:
     tools: tuple[ToolSpec, ...]
     effort: str | None = None
     max_turn_requests: int = 100
+    # Tokens; None while it is not known.
+    window: int | None = None
 
 
 @attrs.define
@@ -153,9 +155,9 @@ class AgentLoop:
                     state=stream.state,
                 )
             )
-            if stream.usage and stream.usage.window:
+            if stream.usage and self._settings.window:
                 used = stream.usage.input_tokens + stream.usage.output_tokens
-                log.emit(UsageReported(used, stream.usage.window))
+                log.emit(UsageReported(used, self._settings.window))
             if finish is FinishReason.LENGTH:
                 return StopReason.MAX_TOKENS
             if finish is FinishReason.REFUSAL:

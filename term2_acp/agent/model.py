@@ -116,11 +116,11 @@ class StateDelta:
 
 @attrs.frozen
 class Usage:
-    """Tokens of one step; `window` is the context window's size, when known."""
+    """Tokens of one step: what the model read (cached or not) and what it wrote."""
 
     input_tokens: int
     output_tokens: int
-    window: int | None = None
+    cached_tokens: int = 0
 
 
 class FinishReason(StrEnum):
@@ -152,6 +152,7 @@ class ProviderError(Exception):
         message: for the user: what went wrong and what to do. No secrets.
         retryable: whether the same request may succeed a little later.
         retry_after_s: the pause that the service asked for, in seconds.
+        context_overflow: the request was longer than the model's window.
     """
 
     def __init__(
@@ -160,8 +161,10 @@ class ProviderError(Exception):
         *,
         retryable: bool = False,
         retry_after_s: float | None = None,
+        context_overflow: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.retryable = retryable
         self.retry_after_s = retry_after_s
+        self.context_overflow = context_overflow

@@ -37,6 +37,18 @@ class Provider(Protocol):
         """
         ...
 
+    def context_window(self, model: str, cancel: CancelToken) -> int | None:
+        """
+        The window of a model in tokens as the service itself tells it, if it does.
+
+        Asked once, for a model that neither the catalog nor the configuration
+        describes; a failure is None, never an error.
+
+        Raises:
+            Cancelled: `cancel` was set.
+        """
+        ...
+
 
 class AccessMode(StrEnum):
     """What a call does to a path."""

@@ -105,6 +105,10 @@ class OfflineProvider:
         )
         yield Finish(step.finish)
 
+    def context_window(self, _model: str, _cancel: CancelToken) -> int | None:
+        """The rules read a conversation of any length."""
+        return None
+
 
 def _current_turn(request: ModelRequest) -> _Turn:
     messages = request.messages

@@ -184,7 +184,8 @@ def conversation(updates: list[Update]) -> Conversation:
             items["user", body["messageId"]] = body["content"]
         elif update.kind in ROLES:
             key = ROLES[update.kind], body["messageId"]
-            items[key] = items.get(key, "") + _text([update], (update.kind,))
+            before = items.get(key, "") if update.kind.endswith("_chunk") else ""
+            items[key] = before + _text([update], (update.kind,))
         elif update.kind == "tool_call_update":
             call = calls[body["toolCallId"]]
             items["call", body["toolCallId"]] = {k: call.get(k) for k in CALL_MEMBERS}

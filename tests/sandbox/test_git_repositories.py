@@ -1,0 +1,259 @@
+"""Git inside: it works as outside, and cannot be made to run something outside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.machine import Machine
+
+_WORK = (
+    "set -e; git status --short; echo two >> file.txt; git add -A; git commit -qm second; "
+    "git checkout -qb topic; git stash list; git branch -q other; git branch -qd other; "
+    "git log --format=%an:%ae -1; git gc -q; git status --short"
+)
+
+
+@pytest.fixture(params=["plain", "worktree", "submodule", "bare worktree", "inside bare", "nested"])
+def checkout(machine: Machine, request: pytest.FixtureRequest) -> Path:
+    """A working copy of each kind, with `file.txt` committed."""
+    origin = machine.repository(machine.base / "origin")
+    kind = request.param
+    if kind == "plain":
+        return machine.repository()
+    if kind == "worktree":
+        machine.git("worktree", "add", "-q", "-b", "side", str(machine.base / "wt"), folder=origin)
+        return machine.base / "wt"
+    if kind == "submodule":
+        super_project = machine.repository()
+        machine.git("submodule", "add", "-q", str(origin), "sub")
+        machine.git("commit", "-qm", "with sub")
+        return super_project / "sub"
+    if kind == "nested":
+        # A submodule, worked on from its super-project.
+        machine.repository()
+        machine.git("submodule", "add", "-q", str(origin), "sub")
+        machine.git("commit", "-qm", "with sub")
+        return machine.workspace
+    bare = machine.base / "bare.git"
+    machine.git("clone", "-q", "--bare", str(origin), str(bare), folder=machine.base)
+    target = bare / "main" if kind == "inside bare" else machine.base / "from-bare"
+    machine.git("worktree", "add", "-q", "-b", "side", str(target), folder=bare)
+    return target
+
+
+def test_git_works(machine: Machine, checkout: Path, request: pytest.FixtureRequest) -> None:
+    """Status, add, commit, branch, clean-up; commits carry the user's name."""
+    machine.open_session(checkout)
+    work = _WORK
+    if checkout.parent.name == "bare.git":
+        # Only what a commit needs is writable there: the folder holds other worktrees too.
+        work = work.replace("git branch -qd other; ", "").replace("git gc -q; ", "")
+    ran = machine.run(work)
+    assert ran.exit_code == 0, ran.text
+    assert "Ada:ada@example.org" in ran.text
+    assert "second" in machine.git("log", "--format=%s", folder=checkout)
+    assert machine.git("status", "--short", folder=checkout) == ""
+    machine.git("fsck", folder=checkout)
+
+
+def test_git_works_in_a_submodule_of_the_workspace(machine: Machine) -> None:
+    """A commit in a submodule can be made from a session in the super-project."""
+    origin = machine.repository(machine.base / "origin")
+    machine.repository()
+    machine.git("submodule", "add", "-q", str(origin), "sub")
+    machine.git("commit", "-qm", "with sub")
+    machine.open_session()
+    ran = machine.run(f"cd sub && {_WORK} && cd .. && git commit -qam up")
+    assert ran.exit_code == 0, ran.text
+    assert "second" in machine.git("log", "--format=%s", folder=machine.workspace / "sub")
+
+
+def test_hooks_and_config_stay_as_they_are(machine: Machine, checkout: Path) -> None:
+    """Wherever git keeps them for that kind of working copy."""
+    shared = machine.git("rev-parse", "--git-common-dir", folder=checkout).strip()
+    own = machine.git("rev-parse", "--git-dir", folder=checkout).strip()
+    folders = {(checkout / own).resolve(), (checkout / shared).resolve()}
+    before = {
+        path: path.read_bytes() if path.is_file() else None
+        for folder in folders
+        for path in (folder / "config", *(folder / "hooks").glob("*"))
+    }
+    machine.open_session(checkout)
+    commands = []
+    for folder in folders:
+        commands += [
+            f"git config core.fsmonitor evil; echo evil >> {folder}/config",
+            f"echo evil > {folder}/hooks/pre-commit; rm -rf {folder}/hooks",
+            f"echo evil > {folder}/config.worktree; echo /evil > {folder}/commondir",
+            f"rm -f {folder}/config {folder}/commondir {folder}/gitdir",
+            f"mv {folder} {folder}.2; mv {folder}/config {folder}/c2; mv {folder}/hooks {folder}/h2",
+        ]
+    machine.run("; ".join(commands))
+    assert before == {
+        path: path.read_bytes() if path.is_file() else None
+        for folder in folders
+        for path in (folder / "config", *(folder / "hooks").glob("*"))
+    }
+    assert not (checkout / own / "config.worktree").exists()
+    assert "evil" not in machine.git("config", "--list", folder=checkout)
+
+
+def test_hooks_of_a_submodule_stay_from_the_super_project(machine: Machine) -> None:
+    """`.git/modules/sub` has hooks and a config of its own."""
+    origin = machine.repository(machine.base / "origin")
+    machine.repository()
+    machine.git("submodule", "add", "-q", str(origin), "sub")
+    module = machine.workspace / ".git/modules/sub"
+    before = machine.snapshot(module / "hooks", module / "config")
+    machine.open_session()
+    machine.run(
+        "cd .git/modules; echo x >> sub/config; echo x > sub/hooks/post-commit; mv sub s2; "
+        "cp -r sub s3; rm -rf sub; mv s3 sub; cd ..; mv modules m2; echo /evil > modules/sub/commondir"
+    )
+    assert before == machine.snapshot(module / "hooks", module / "config")
+    assert not (module / "commondir").exists()
+
+
+def test_worktree_pointers_stay_from_the_main_checkout(machine: Machine) -> None:
+    """Another worktree must not be led to a config of the command's making."""
+    machine.repository()
+    machine.git("worktree", "add", "-q", "-b", "side", str(machine.base / "wt"))
+    admin = machine.workspace / ".git/worktrees/wt"
+    before = machine.snapshot(admin)
+    machine.open_session()
+    machine.run("cd .git/worktrees; echo /evil > wt/commondir; rm -f wt/gitdir; mv wt w2")
+    after = machine.snapshot(admin)
+    assert {p: after[p] for p in before if "dir" in Path(p).name} == {
+        p: before[p] for p in before if "dir" in Path(p).name
+    }
+
+
+def test_git_file_cannot_be_replaced(machine: Machine) -> None:
+    """The `.git` file of a worktree decides what host git reads."""
+    origin = machine.repository(machine.base / "origin")
+    worktree = machine.base / "wt"
+    machine.git("worktree", "add", "-q", "-b", "side", str(worktree), folder=origin)
+    before = (worktree / ".git").read_text()
+    machine.open_session(worktree)
+    ran = machine.run("echo 'gitdir: /evil' > .git; rm -f .git; mv .git x; exit 1")
+    assert before == (worktree / ".git").read_text(), ran.text
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param("gitdir: {target}", id="no back-link"),
+        pytest.param("gitdir: {target}/worktrees/w", id="forged back-link"),
+    ],
+)
+def test_forged_git_file_opens_nothing(machine: Machine, forge: str) -> None:
+    """A `.git` file that names somebody else's repository leaves that read-only."""
+    target = machine.repository(machine.outside / "repo") / ".git"
+    machine.write(machine.workspace / ".git", forge.format(target=target) + "\n")
+    machine.open_session()
+    ran = machine.run(f"echo x > {target}/HEAD; echo x > {target}/objects/x; exit 1")
+    assert ran.text.count("Read-only") == 2, ran.text
+    assert (target / "HEAD").read_text().startswith("ref:")
+
+
+def test_forged_common_directory_opens_nothing(machine: Machine) -> None:
+    """A worktree's own directory is writable inside, so its `commondir` proves nothing."""
+    victim = machine.repository(machine.outside / "victim") / ".git"
+    fake = machine.outside / "fake"
+    machine.write(fake / "gitdir", f"{machine.workspace}/.git\n")
+    machine.write(fake / "commondir", f"{victim}\n")
+    machine.write(fake / "HEAD", "ref: refs/heads/main\n")
+    machine.write(machine.workspace / ".git", f"gitdir: {fake}\n")
+    machine.open_session()
+    ran = machine.run(f"echo x > {victim}/objects/x; echo x > {fake}/x; exit 1")
+    assert ran.text.count("Read-only") == 2, ran.text
+
+
+def test_git_link_that_points_outside_leaves_commands_running(machine: Machine) -> None:
+    """`.git` as a symlink: commands start, and the link itself cannot be changed for good."""
+    machine.repository(machine.outside / "repo")
+    (machine.workspace / ".git").symlink_to(machine.outside / "repo" / ".git")
+    machine.open_session()
+    ran = machine.run(
+        "git log --oneline | wc -l; rm -f .git; mkdir -p .git/hooks; echo evil > .git/hooks/h"
+    )
+    assert ran.exit_code == 0
+    assert ran.text.startswith("1\n")
+    assert str(machine.outside / "repo" / ".git") == os.readlink(machine.workspace / ".git")
+    assert [str(machine.workspace / ".git")] == ran.restored
+
+
+def test_git_link_inside_the_workspace(machine: Machine) -> None:
+    """`.git` as a symlink to a folder beside it: git works, hooks and config stay."""
+    machine.repository()
+    (machine.workspace / ".git").rename(machine.workspace / "store")
+    (machine.workspace / ".git").symlink_to("store")
+    machine.open_session()
+    ran = machine.run(
+        "echo x >> file.txt && git commit -qam second; echo x >> store/config; exit 1"
+    )
+    assert "Read-only" in ran.text
+    assert "second" in machine.git("log", "--format=%s")
+    assert [] == ran.restored
+
+
+def test_new_repository_can_be_made(machine: Machine) -> None:
+    """A workspace without one can get one from inside."""
+    machine.open_session()
+    ran = machine.run(
+        "git init -q && touch a && git add a && git -c user.name=a -c user.email=b "
+        "commit -qm first && git log --oneline | wc -l"
+    )
+    assert (0, "1\n") == (ran.exit_code, ran.text)
+    ran = machine.run("echo x >> .git/config; echo x > .git/hooks/pre-commit; exit 1")
+    assert ran.text.count("Read-only") == 2
+
+
+def test_repository_below_the_workspace_keeps_its_hooks(machine: Machine) -> None:
+    """One that was there when the session started is protected at any depth."""
+    nested = machine.repository(machine.workspace / "vendor/lib")
+    before = machine.snapshot(nested / ".git/hooks", nested / ".git/config")
+    machine.open_session()
+    ran = machine.run(
+        "cd vendor/lib; echo x >> .git/config; echo x > .git/hooks/pre-commit; "
+        "echo x >> file.txt; git commit -qam second || exit 9"
+    )
+    assert ran.text.count("Read-only") == 2, ran.text
+    assert ran.exit_code == 0
+    assert before == machine.snapshot(nested / ".git/hooks", nested / ".git/config")
+
+
+def test_nothing_is_left_in_the_git_directory(machine: Machine) -> None:
+    """The stand-ins that keep absent files absent are gone afterwards."""
+    machine.repository()
+    before = {path.name for path in (machine.workspace / ".git").iterdir()}
+    machine.open_session()
+    assert "commondir" in machine.run("ls .git; git status").text
+    assert before == {path.name for path in (machine.workspace / ".git").iterdir()}
+
+
+def test_repository_identity_wins_over_the_users(machine: Machine) -> None:
+    """A repository's own name and e-mail are what a commit outside would use."""
+    machine.repository()
+    machine.git("config", "user.email", "work@example.org")
+    machine.open_session()
+    ran = machine.run("echo x >> file.txt; git commit -qam x; git log -1 --format=%an:%ae")
+    assert "Ada:work@example.org\n" == ran.text
+
+
+def test_repository_cannot_run_a_program_when_a_session_starts(machine: Machine) -> None:
+    """What a repository configures is not run by our own git (finding F5)."""
+    machine.repository()
+    witness = machine.base / "home" / "ran"
+    machine.write(
+        machine.workspace / ".git/hooks/post-index-change", f"#!/bin/sh\ntouch {witness}\n", 0o755
+    )
+    machine.git("config", "core.fsmonitor", f"touch {witness}")
+    machine.git("config", "core.pager", f"touch {witness}")
+    machine.open_session()
+    assert not witness.exists()
+    machine.git("status")
+    assert witness.exists(), "the trap does not work, so the test proves nothing"
