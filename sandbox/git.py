@@ -7,6 +7,7 @@ sandboxed command can write later decides what is bound.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -155,5 +156,8 @@ def _is_repository(path: str) -> bool:
 def _writable_parts(git_dir: str, common: str, workspace: str) -> tuple[str, ...]:
     if not paths.is_within(workspace, common):
         return (common,)
+    # git makes this one when the first commit from a worktree needs it; inside it could not.
+    with contextlib.suppress(OSError):
+        os.mkdir(os.path.join(common, "logs"))
     parts = [git_dir] + [os.path.join(common, name) for name in ("objects", "refs", "logs")]
     return tuple(part for part in parts if os.path.isdir(part) and paths.is_real(part))

@@ -127,8 +127,10 @@ class SessionLife:
         return self._idle(update, may_repeat=may_repeat)
 
     def _running(self, *, may_repeat: bool) -> list[str]:
-        if self.phase is Phase.REQUIRES_ACTION or (self.phase is Phase.RUNNING and may_repeat):
+        if self.phase is Phase.REQUIRES_ACTION:
             self.phase = Phase.RUNNING
+            return []
+        if self.phase is not Phase.IDLE and may_repeat:
             return []
         if self.phase is not Phase.IDLE:
             return [f"state_update running while {self.phase}"]
@@ -160,6 +162,9 @@ class SessionLife:
         """An update while a resume is open: a replay of old ids, or still a live one."""
         if kind in MESSAGE_KINDS:
             message_kind = MESSAGE_KINDS[kind]
+            if self.phase is Phase.ACCEPTED and update["messageId"] not in self.messages:
+                # The one that the turn owes, live or as the end of the replay.
+                self.phase = Phase.RUNNING
             message = self.messages.setdefault(
                 update["messageId"], Message(message_kind, self.turn)
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.messages import agent_text, conversation
+from tests.harness.messages import agent_text, conversation, encode, prompt_params
 
 WHOLE = {
     "user_message",
@@ -276,3 +276,17 @@ def test_a_kill_at_any_instant_loses_nothing_that_was_shown(start, project, seen
         elif value["status"] == "completed":
             assert kept[kind, name]["status"] == "completed"
     second.still_works(session)
+
+
+def test_a_resume_right_behind_its_prompt_keeps_the_order_of_the_turn(client, session, project):
+    """Prompt and resume in one write: running, the prompt's response, user_message, as ever."""
+    for _ in range(20):
+        prompt, one = client.prepare("session/prompt", prompt_params(session, "/say hello"))
+        resume, two = client.prepare(
+            "session/resume",
+            {"sessionId": session, "cwd": str(project), "replayFrom": {"type": "start"}},
+        )
+        client.send_raw(encode(one) + encode(two))
+        assert prompt.result() == {}
+        assert resume.result() == {}
+        assert client.wait_idle(session) == "end_turn"

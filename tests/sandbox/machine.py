@@ -105,7 +105,7 @@ class Machine:
         self.workspace = self._folder("workspace")
         self.outside = self._folder("outside")
         self.state = self.base / "home" / ".local" / "state" / "sandbox"
-        self._own(self.base)
+        self.own()
         self.remote = Remote(uid, self.environ)
 
     @property
@@ -126,7 +126,7 @@ class Machine:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(content)
         target.chmod(mode)
-        self._own(self.base)
+        self.own()
         return target
 
     def git(self, *arguments: str, folder: Path | None = None) -> str:
@@ -150,7 +150,7 @@ class Machine:
         where = folder or self.workspace
         if not where.exists():
             where.mkdir(parents=True)
-            self._own(self.base)
+            self.own()
         self.write(self.home / ".gitconfig", "[user]\nname = Ada\nemail = ada@example.org\n")
         self.git("init", "-q", "-b", "main", folder=where)
         self.write(where / "file.txt", "one\n")
@@ -211,10 +211,11 @@ class Machine:
         path.mkdir()
         return path
 
-    def _own(self, top: Path) -> None:
+    def own(self) -> None:
+        """Give everything to the machine's user."""
         if self.uid == os.geteuid():
             return
-        for folder, names, files in os.walk(top):
+        for folder, names, files in os.walk(self.base):
             for path in [folder, *(os.path.join(folder, name) for name in (*names, *files))]:
                 os.chown(path, self.uid, self.uid, follow_symlinks=False)
 

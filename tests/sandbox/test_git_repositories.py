@@ -191,6 +191,7 @@ def test_git_link_inside_the_workspace(machine: Machine) -> None:
     machine.repository()
     (machine.workspace / ".git").rename(machine.workspace / "store")
     (machine.workspace / ".git").symlink_to("store")
+    machine.own()
     machine.open_session()
     ran = machine.run(
         "echo x >> file.txt && git commit -qam second; echo x >> store/config; exit 1"
