@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 
 import attrs
@@ -130,7 +129,7 @@ def _put_back(seen: _Mounted) -> None:
 
 def _displace(name: str, parent: int) -> None:
     with contextlib.suppress(FileNotFoundError):
-        kept = f"{name}.displaced-{secrets.token_hex(4)}"
+        kept = f"{name}.displaced-{os.urandom(4).hex()}"
         os.rename(name, kept, src_dir_fd=parent, dst_dir_fd=parent)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sandbox import paths
 from sandbox.policy import Policy
@@ -54,6 +55,14 @@ def explain(policy: Policy, tail: bytes, guarded: frozenset[str]) -> str | None:
         if not named:
             return "The sandbox allows writing only in the workspace, without its protected paths."
     return None
+
+
+def restoration(restored: Sequence[str]) -> str:
+    """What to say when protected paths were changed all the same and were put back."""
+    return (
+        f"Protected and put back as before: {', '.join(restored)}. What was found there instead "
+        "is kept beside it, with `.displaced-` in its name."
+    )
 
 
 def _absolute(path: str, policy: Policy) -> str:

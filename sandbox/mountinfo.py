@@ -32,7 +32,12 @@ class _Entry:
 
 
 class MountTable:
-    """The mounts of one namespace, from the text of /proc/PID/mountinfo."""
+    """
+    The mounts of one namespace, from the text of /proc/PID/mountinfo.
+
+    Raises:
+        ValueError: the text is no such table.
+    """
 
     def __init__(self, text: bytes) -> None:
         entries = [_parse(line) for line in text.split(b"\n") if line]
@@ -86,6 +91,8 @@ def _outermost(path: str, entries: Iterable[_Entry]) -> _Entry | None:
 
 def _parse(line: bytes) -> _Entry:
     fields = line.split(b" ")
+    if len(fields) < 10 or b"-" not in fields[6:-3]:
+        raise ValueError(f"no line of a mount table: {line!r}")
     return _Entry(
         identity=int(fields[0]),
         parent=int(fields[1]),
@@ -93,7 +100,7 @@ def _parse(line: bytes) -> _Entry:
         root=_unescape(fields[3]),
         mount_point=_unescape(fields[4]),
         options=frozenset(fields[5].decode("ascii").split(",")),
-        file_system=fields[fields.index(b"-") + 1].decode("ascii"),
+        file_system=fields[fields.index(b"-", 6) + 1].decode("ascii"),
     )
 
 

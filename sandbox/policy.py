@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 from collections.abc import Mapping, Sequence
 
@@ -86,7 +85,7 @@ class Policy:
             OSError: the private folders cannot be made.
         """
         variables = os.environ if environ is None else environ
-        name = session or secrets.token_hex(8)
+        name = session or os.urandom(8).hex()
         if not _FILE_NAME.fullmatch(name):
             raise PolicyError(f"session {name!r} must be a plain file name")
         real, state = os.path.realpath(workspace), os.path.realpath(state_dir)

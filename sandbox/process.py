@@ -141,10 +141,10 @@ class Process:
                 before.close()
         guarded = {path for path, _ in found.read_only} | {stub.path for stub in stand_ins}
         guarded |= layout.masked(planned)
-        return attrs.evolve(
-            _judge(supervision, policy, frozenset(guarded), killed=self._killed),
-            restored=restored,
-        )
+        result = _judge(supervision, policy, frozenset(guarded), killed=self._killed)
+        if not restored:
+            return result
+        return attrs.evolve(result, restored=restored, hint=hints.restoration(restored))
 
     @contextlib.contextmanager
     def _started(
@@ -221,7 +221,10 @@ def _within_own_limits(wanted: bwrap.Limits) -> bwrap.Limits:
 def _verify(planned: tuple[Mount, ...], table: bytes) -> str | None:
     with open(_OWN_MOUNTS, "rb") as own:
         host = mountinfo.MountTable(own.read())
-    wrong = mountinfo.mismatch(planned, mountinfo.MountTable(table), host)
+    try:
+        wrong = mountinfo.mismatch(planned, mountinfo.MountTable(table), host)
+    except ValueError as error:
+        return f"bwrap did not build the sandbox: {error}"
     if wrong is None:
         return None
     return f"{wrong} changed while the sandbox was being built; try again"

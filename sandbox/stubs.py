@@ -14,7 +14,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -74,7 +73,7 @@ def sweep(state_dir: str) -> None:
 def _enter(folder: str, candidates: Iterable[Stub]) -> Iterator[tuple[tuple[Stub, ...], str]]:
     in_use = _clear_dead(folder)
     relied_on = [stub for stub in candidates if stub in in_use or not os.path.lexists(stub.path)]
-    journal = os.path.join(folder, secrets.token_hex(8) + _SUFFIX)
+    journal = os.path.join(folder, os.urandom(8).hex() + _SUFFIX)
     with open(journal, "x", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         json.dump([_to_json(stub) for stub in relied_on], file)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from term2_acp.agent.calls import Surroundings
 from term2_acp.agent.loop import AgentLoop, LoopSettings
+from term2_acp.agent.ports import CallPlan
 from term2_acp.agent.prompt import system_prompt
 from term2_acp.agent.turns import TurnRunner
 from term2_acp.config import Config
@@ -25,7 +26,7 @@ from term2_acp.shell import SandboxedShell
 from term2_acp.store import SessionRecord, Store
 from term2_acp.tools.registry import builtin_tools, tool_specs
 from term2_acp.wire import v2
-from term2_acp.workspace import Workspace
+from term2_acp.workspace import FileScope, Workspace
 
 if TYPE_CHECKING:
     from term2_acp.folders import Folders
@@ -97,9 +98,14 @@ class _Core:
 
     def make_loop(self, turn: Turn) -> AgentLoop:
         """The loop that runs a turn."""
+        around = turn.session.surroundings
+        # The plan of no call: what may be read without a question.
+        files = FileScope(
+            around.workspace, around.ledger, around.permissions.judge(CallPlan("")).permits
+        )
         settings = LoopSettings(
             model=self._selection.model,
-            system=system_prompt(turn.session.cwd),
+            system=system_prompt(around.workspace, files),
             tools=self._specs,
             effort=self._selection.effort,
             max_turn_requests=self._config.max_turn_requests,

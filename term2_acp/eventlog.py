@@ -248,6 +248,13 @@ class UsageReported:
 
 
 @attrs.frozen
+class Compacted:
+    """The model's context starts anew from this summary."""
+
+    summary: str
+
+
+@attrs.frozen
 class TitleSet:
     """The session's title."""
 
@@ -282,6 +289,7 @@ Event = (
     | PermissionAnswered
     | StateChanged
     | UsageReported
+    | Compacted
     | TitleSet
     | TurnEnded
 )
@@ -305,6 +313,7 @@ _TYPES: dict[str, type[Any]] = {
     "permission_answered": PermissionAnswered,
     "state_changed": StateChanged,
     "usage_reported": UsageReported,
+    "compacted": Compacted,
     "title_set": TitleSet,
     "turn_ended": TurnEnded,
 }

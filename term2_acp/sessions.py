@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from term2_acp.store import SessionRecord, Store
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Sink(Protocol):
@@ -67,6 +69,14 @@ class Turn:
     def emit(self, *events: Event) -> None:
         """Append and show events; see `agent.calls.TurnLog`."""
         self.session.emit(events, self.cancel)
+
+    def messages(self) -> tuple[ModelMessage, ...]:
+        """The conversation so far, for the next request."""
+        return self.session.conversation(Conversation.messages)
+
+    def used_tokens(self) -> int:
+        """Tokens in the context as the last step reported them."""
+        return self.session.conversation(lambda conversation: conversation.used_tokens)
 
 
 @attrs.frozen
@@ -212,15 +222,15 @@ class Session:
             self._append(events)
             self._show(events)
 
-    def messages(self) -> tuple[ModelMessage, ...]:
-        """The model's context; read from the log once, kept up to date after that."""
+    def conversation(self, read: Callable[[Conversation], T]) -> T:
+        """Read the model's context; it is folded from the log once and kept up to date."""
         with self._emit_lock:
             if self._conversation is None:
                 conversation = Conversation()
                 for _seq, event in self._store.read(self.session_id, upto=self._seq):
                     conversation.apply(event)
                 self._conversation = conversation
-            return self._conversation.messages()
+            return read(self._conversation)
 
     # --- replay
 

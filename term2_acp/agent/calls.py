@@ -106,27 +106,29 @@ class CallRunner:
         self._asking = 0
         self._asking_lock = threading.Lock()
 
-    def run_all(self, calls: Sequence[PlannedCall]) -> None:
+    def run_all(self, calls: Sequence[PlannedCall], note: str = "") -> list[bool]:
         """
         Run the calls of one step: side by side when all only read, else in order.
+
+        Returns for each whether it completed. `note` is added to failed results.
 
         Raises:
             Cancelled: the turn was cancelled; later calls did not start.
         """
         kinds = {tool.kind if (tool := self._tool(call)) else ToolKind.OTHER for call in calls}
         if len(calls) > 1 and kinds <= _READ_ONLY:
-            for start in range(0, len(calls), _MAX_PARALLEL):
-                self._run_side_by_side(calls[start : start + _MAX_PARALLEL])
-        else:
-            for call in calls:
-                self.run(call)
+            starts = range(0, len(calls), _MAX_PARALLEL)
+            parts = [calls[start : start + _MAX_PARALLEL] for start in starts]
+            return [done for part in parts for done in self._run_side_by_side(part, note)]
+        return [self.run(call, note) for call in calls]
 
-    def _run_side_by_side(self, calls: Sequence[PlannedCall]) -> None:
+    def _run_side_by_side(self, calls: Sequence[PlannedCall], note: str) -> list[bool]:
+        completed: dict[str, bool] = {}
         errors: list[BaseException] = []
 
         def run(call: PlannedCall) -> None:
             try:
-                self.run(call)
+                completed[call.tool_call_id] = self.run(call, note)
             except BaseException as error:  # noqa: BLE001  raised again by the caller
                 errors.append(error)
 
@@ -142,10 +144,11 @@ class CallRunner:
         self._log.cancel.raise_if_cancelled()
         if errors:
             raise errors[0]
+        return [completed[call.tool_call_id] for call in calls]
 
-    def run(self, call: PlannedCall) -> None:
+    def run(self, call: PlannedCall, note: str = "") -> bool:
         """
-        Run one call from its first to its last event.
+        Run one call from its first to its last event; whether it completed.
 
         Raises:
             Cancelled: the turn was cancelled before or while it ran.
@@ -154,21 +157,25 @@ class CallRunner:
         tool = self._tool(call)
         if tool is None:
             known = ", ".join(sorted(self._around.tools))
-            self._refuse(call, f"There is no tool {call.name!r}. The tools are: {known}.")
-            return
+            self._refuse(call, f"There is no tool {call.name!r}. The tools are: {known}.", note)
+            return False
         try:
             params = parse_arguments(tool, call.arguments)
             plan = tool.plan(params, self._around.workspace)
         except ToolError as error:
-            self._refuse(call, str(error), tool)
-            return
+            self._refuse(call, str(error), note, tool)
+            return False
         self._create(call, tool, plan)
         try:
             outcome = self._run_judged(call, tool, params, plan)
         except Cancelled:
             self._end(call, ToolStatus.CANCELLED, ToolOutcome(_CANCELLED))
             raise
-        self._end(call, ToolStatus.FAILED if outcome.failed else ToolStatus.COMPLETED, outcome)
+        if outcome.failed:
+            self._end(call, ToolStatus.FAILED, outcome, note)
+        else:
+            self._end(call, ToolStatus.COMPLETED, outcome)
+        return not outcome.failed
 
     def _run_judged(
         self, call: PlannedCall, tool: Tool, params: Any, plan: CallPlan
@@ -253,7 +260,7 @@ class CallRunner:
             )
         )
 
-    def _refuse(self, call: PlannedCall, reason: str, tool: Tool | None = None) -> None:
+    def _refuse(self, call: PlannedCall, reason: str, note: str, tool: Tool | None = None) -> None:
         """A call that cannot run is shown and failed, and the model is told why."""
         self._log.emit(
             ToolCallCreated(
@@ -264,14 +271,16 @@ class CallRunner:
                 raw_input=_raw_input(call),
             )
         )
-        self._end(call, ToolStatus.FAILED, ToolOutcome(reason, failed=True))
+        self._end(call, ToolStatus.FAILED, ToolOutcome(reason, failed=True), note)
 
-    def _end(self, call: PlannedCall, status: ToolStatus, outcome: ToolOutcome) -> None:
+    def _end(
+        self, call: PlannedCall, status: ToolStatus, outcome: ToolOutcome, note: str = ""
+    ) -> None:
         self._log.emit(
             ToolCallEnded(
                 tool_call_id=call.tool_call_id,
                 status=status,
-                result=outcome.text,
+                result=f"{outcome.text}\n\n{note}" if note else outcome.text,
                 content=outcome.content or (TextContent(outcome.text),),
                 locations=outcome.locations,
             )

@@ -16,6 +16,7 @@ from term2_acp.agent.model import (
 from term2_acp.eventlog import (
     AgentText,
     AgentThought,
+    Compacted,
     Event,
     LinkBlock,
     PlannedCall,
@@ -27,6 +28,7 @@ from term2_acp.eventlog import (
     ToolStatus,
     TurnEnded,
     TurnStarted,
+    UsageReported,
     UserMessage,
 )
 
@@ -62,6 +64,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self._turns: list[_Turn] = []
+        self.used_tokens = 0
 
     def apply(self, event: Event) -> None:
         """Take the next event of the log."""
@@ -71,7 +74,13 @@ class Conversation:
         if not self._turns:
             return
         turn = self._turns[-1]
-        if isinstance(event, UserMessage):
+        if isinstance(event, Compacted):
+            # What came before, and the running turn so far, is in the summary.
+            self._turns = [_Turn(UserTurn(event.summary)), _Turn()]
+            self.used_tokens = 0
+        elif isinstance(event, UsageReported):
+            self.used_tokens = event.used
+        elif isinstance(event, UserMessage):
             turn.prompt = flatten(event.content)
         elif isinstance(event, AgentText):
             self._open_step(turn).texts.append(event.text)
@@ -88,9 +97,10 @@ class Conversation:
         """Everything that the model is to see, oldest first."""
         messages: list[ModelMessage] = []
         for turn in self._turns:
-            if turn.refused or turn.prompt is None:
+            if turn.refused:
                 continue
-            messages.append(turn.prompt)
+            if turn.prompt is not None:
+                messages.append(turn.prompt)
             for step in turn.steps:
                 messages += _render(step)
         return tuple(messages)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable
 from contextlib import closing
+from typing import Protocol
 
 import attrs
 
 from term2_acp.agent.calls import CallRunner, TurnLog
+from term2_acp.agent.cancel import CancelToken
+from term2_acp.agent.compaction import compact
 from term2_acp.agent.model import (
     Finish,
     FinishReason,
@@ -23,9 +27,12 @@ from term2_acp.agent.model import (
     Usage,
 )
 from term2_acp.agent.ports import Provider
+from term2_acp.agent.repetition import Repetition
+from term2_acp.agent.retry import Retries
 from term2_acp.eventlog import (
     AgentText,
     AgentThought,
+    Compacted,
     PlannedCall,
     StepEnded,
     StopReason,
@@ -34,10 +41,26 @@ from term2_acp.eventlog import (
 from term2_acp.identifiers import new_id
 from term2_acp.surrogates import SurrogateJoiner, replace_lone_surrogates
 
+logger = logging.getLogger(__name__)
+
+COMPACT_AT = 0.8
+"""The share of the window at which the conversation is compacted."""
 _CUT = (
     "The model's answer broke off before its end. Nothing of an unfinished tool call was run;"
     " send the prompt again to go on."
 )
+
+
+class TurnContext(TurnLog, Protocol):
+    """A turn as the loop sees it: its log, and what the model is to see."""
+
+    def messages(self) -> tuple[ModelMessage, ...]:
+        """The conversation so far, for the next request."""
+        ...
+
+    def used_tokens(self) -> int:
+        """Tokens in the context as the last step reported them."""
+        ...
 
 
 @attrs.frozen
@@ -49,8 +72,8 @@ class LoopSettings:
     tools: tuple[ToolSpec, ...]
     effort: str | None = None
     max_turn_requests: int = 100
-    # Tokens; None while it is not known.
-    window: int | None = None
+    # The context window in tokens, None if nobody knows it; may ask the service once.
+    window: Callable[[CancelToken], int | None] = lambda _cancel: None
 
 
 @attrs.define
@@ -71,6 +94,8 @@ class _Stream:
         self.state: object = None
         self.usage: Usage | None = None
         self.finish: FinishReason | None = None
+        # Whether the client saw anything of it: then it is not tried again.
+        self.shown = False
 
     def take(self, event: ModelEvent) -> None:
         """Take the next event of the step."""
@@ -115,75 +140,95 @@ class _Stream:
 
     def _show(self, text: str) -> None:
         if text and self._kind is not None:
+            self.shown = True
             self._log.emit(self._kind(self._message_id, text))
 
 
 class AgentLoop:
-    """Runs turns with one provider; stateless, so any thread may run any turn."""
+    """Runs turns with one provider; keeps nothing between them."""
 
     def __init__(self, provider: Provider, settings: LoopSettings) -> None:
         self._provider = provider
         self._settings = settings
 
-    def run(
-        self,
-        messages: Callable[[], Sequence[ModelMessage]],
-        calls: CallRunner,
-        log: TurnLog,
-    ) -> StopReason:
+    def run(self, context: TurnContext, calls: CallRunner) -> StopReason:
         """
         Run one turn to its end.
-
-        Args:
-            messages: gives the context, anew for each step.
 
         Raises:
             Cancelled: the turn was cancelled.
             ProviderError: the model failed; the message is for the user.
             StoreError: the log cannot be written.
         """
+        repetition = Repetition()
         for _ in range(self._settings.max_turn_requests):
-            stream = self._step(messages(), log)
-            planned = stream.calls()
+            stream = self._step(context)
             finish = stream.finish
-            runnable = planned if finish in (FinishReason.STOP, FinishReason.TOOL_CALLS) else ()
-            log.emit(
-                StepEnded(
-                    finish=str(finish),
-                    calls=runnable,
-                    provider=self._provider.name,
-                    state=stream.state,
-                )
-            )
-            if stream.usage and self._settings.window:
-                used = stream.usage.input_tokens + stream.usage.output_tokens
-                log.emit(UsageReported(used, self._settings.window))
+            runs = finish in (FinishReason.STOP, FinishReason.TOOL_CALLS)
+            planned = stream.calls() if runs else ()
+            ended = StepEnded(str(finish), planned, self._provider.name, stream.state)
+            context.emit(ended)
+            self._report(stream.usage, context)
             if finish is FinishReason.LENGTH:
                 return StopReason.MAX_TOKENS
             if finish is FinishReason.REFUSAL:
                 return StopReason.REFUSAL
-            if runnable:
-                calls.run_all(runnable)
+            if planned:
+                note = repetition.note(planned)
+                repetition.record(planned, all_failed=not any(calls.run_all(planned, note)))
+                if repetition.is_stuck:
+                    return StopReason.MAX_TURN_REQUESTS
             elif finish is not FinishReason.PAUSE:
                 return StopReason.END_TURN
         return StopReason.MAX_TURN_REQUESTS
 
-    def _step(self, messages: Sequence[ModelMessage], log: TurnLog) -> _Stream:
-        log.cancel.raise_if_cancelled()
+    def _step(self, context: TurnContext) -> _Stream:
+        """One model step, tried again where nothing of it was shown yet."""
+        window = self._settings.window(context.cancel)
+        if window and context.used_tokens() > window * COMPACT_AT:
+            self._compact(context, window)
+        retries = Retries()
+        compacted = False
+        while True:
+            stream = _Stream(context)
+            try:
+                return self._attempt(context, stream)
+            except ProviderError as error:
+                if stream.shown:
+                    raise
+                if error.context_overflow and not compacted:
+                    compacted = True
+                    self._compact(context, window)
+                else:
+                    retries.wait(error, context.cancel)
+
+    def _attempt(self, context: TurnContext, stream: _Stream) -> _Stream:
+        context.cancel.raise_if_cancelled()
         request = ModelRequest(
             model=self._settings.model,
             system=self._settings.system,
-            messages=tuple(messages),
+            messages=context.messages(),
             tools=self._settings.tools,
             effort=self._settings.effort,
         )
-        stream = _Stream(log)
-        with closing(self._provider.stream(request, log.cancel)) as events:
+        with closing(self._provider.stream(request, context.cancel)) as events:
             for event in events:
-                log.cancel.raise_if_cancelled()
+                context.cancel.raise_if_cancelled()
                 stream.take(event)
         stream.flush()
-        log.cancel.raise_if_cancelled()
+        context.cancel.raise_if_cancelled()
         if stream.finish is None:
-            raise ProviderError(_CUT)
+            raise ProviderError(_CUT, retryable=True)
         return stream
+
+    def _compact(self, context: TurnContext, window: int | None) -> None:
+        logger.info("compacting the conversation")
+        summary = compact(
+            self._provider, self._settings.model, context.messages(), window, context.cancel
+        )
+        context.emit(Compacted(summary))
+
+    def _report(self, usage: Usage | None, context: TurnContext) -> None:
+        window = self._settings.window(context.cancel) if usage else None
+        if usage and window:
+            context.emit(UsageReported(usage.input_tokens + usage.output_tokens, window))

@@ -68,7 +68,7 @@ class TurnRunner:
     def _attempt(self, turn: Turn) -> StopReason:
         turn.cancel.raise_if_cancelled()
         calls = CallRunner(turn.session.surroundings, turn)
-        return self._make_loop(turn).run(turn.session.messages, calls, turn)
+        return self._make_loop(turn).run(turn, calls)
 
     @staticmethod
     def _explain(turn: Turn, text: str) -> None:

@@ -24,6 +24,7 @@ _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # A fifo or a terminal line must not keep the open waiting.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK = 1 << 20
+_SMALL_CHUNK = 1 << 12
 
 
 @attrs.frozen
@@ -124,7 +125,8 @@ def read_regular(folder: int, name: str, *, limit: int) -> FileState:
         chunks: list[bytes] = []
         total = 0
         # Files of /proc say that they are empty, so the end is where reading ends.
-        while chunk := os.read(descriptor, _CHUNK):
+        size = min(max(status.st_size + 1, _SMALL_CHUNK), _CHUNK)
+        while chunk := os.read(descriptor, size):
             total += len(chunk)
             if total > limit:
                 raise _too_large(limit)

@@ -52,6 +52,7 @@ _CHARACTERS_PER_TOKEN = 4
 # A call arrives in this many pieces, as it does from a real service.
 _CALL_PIECES = 4
 _WORD = re.compile(r"\S+\s*|\s+")
+_LINE = re.compile(r".*\n|.+")
 
 
 @attrs.frozen
@@ -133,13 +134,13 @@ def _next_step(turn: _Turn, cancel: CancelToken) -> _Step:
     if not directives:
         return _introduce(turn)
     if turn.step >= len(directives):
-        return _Step(_say(report_results(turn.results)), FinishReason.STOP)
+        return _Step(_answer(report_results(turn.results)), FinishReason.STOP)
     directive = directives[turn.step]
     call = call_for(directive)
     if call is not None and call.tool in turn.tools:
         return _call(call, turn)
     last = turn.step == len(directives) - 1
-    events = _say(missing_tool_answer(call.tool)) if call else _perform(directive, cancel)
+    events = _answer(missing_tool_answer(call.tool)) if call else _perform(directive, cancel)
     return _Step(events, FinishReason.STOP if last else FinishReason.PAUSE)
 
 
@@ -152,24 +153,24 @@ def _introduce(turn: _Turn) -> _Step:
         if readme is not None:
             return _call(read_whole(readme), turn)
     missing = () if "glob" in turn.tools else ("glob",)
-    return _Step(_say(introduction(turn.results, missing_tools=missing)), FinishReason.STOP)
+    return _Step(_answer(introduction(turn.results, missing_tools=missing)), FinishReason.STOP)
 
 
 def _perform(directive: Directive, cancel: CancelToken) -> Generator[ModelEvent, None, None]:
     match directive:
         case Say(text):
-            yield from _say(text)
+            yield from _stream_words(text, TextDelta)
         case Think(text):
-            yield from _stream_text(text, ThoughtDelta)
+            yield from _stream_words(text, ThoughtDelta)
         case Sleep(seconds):
             cancel.wait(seconds)
             cancel.raise_if_cancelled()
         case Fail():
             raise ProviderError("The offline model failed, as requested by /fail; remove the line.")
         case Unknown():
-            yield from _say(unknown_answer(directive))
+            yield from _answer(unknown_answer(directive))
         case Malformed():
-            yield from _say(malformed_answer(directive))
+            yield from _answer(malformed_answer(directive))
 
 
 def _call(call: PlannedCall, turn: _Turn) -> _Step:
@@ -183,11 +184,12 @@ def _stream_call(call: PlannedCall, call_id: str) -> Generator[ModelEvent, None,
         yield ToolCallDelta(index=0, arguments=call.arguments[start : start + size])
 
 
-def _say(text: str) -> Generator[ModelEvent, None, None]:
-    return _stream_text(text, TextDelta)
+def _answer(text: str) -> Generator[ModelEvent, None, None]:
+    for line in _LINE.finditer(text):
+        yield TextDelta(line[0])
 
 
-def _stream_text(
+def _stream_words(
     text: str, delta: Callable[[str], ModelEvent]
 ) -> Generator[ModelEvent, None, None]:
     for word in _WORD.finditer(text):

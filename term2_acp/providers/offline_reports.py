@@ -1,5 +1,5 @@
 """
-What the offline model says: short, true and bounded.
+What the offline model says: short, true, bounded, and Markdown as editors show it.
 
 Everything about the workspace comes from tool results; nothing is assumed.
 """
@@ -22,17 +22,19 @@ _README = re.compile(r"(?:\./)?(readme(?:\.(?:md|rst|txt))?)", re.IGNORECASE)
 
 def directive_list() -> str:
     """Every directive and how it is written, a line each."""
-    return "\n".join(f"  {usage}" for usage in USAGES.values())
+    return _as_code(list(USAGES.values()))
 
 
 def unknown_answer(directive: Unknown) -> str:
     """Answer a line whose name is not known."""
-    return f"/{directive.name} is not a directive. These are:\n{directive_list()}\n"
+    return f"/{directive.name} is not a directive. These are:\n\n{directive_list()}\n"
 
 
 def malformed_answer(directive: Malformed) -> str:
     """Answer a line that could not be obeyed."""
-    return f"/{directive.name}: {directive.reason}. Usage: {USAGES[directive.name]}\n"
+    return (
+        f"/{directive.name}: {directive.reason}. Usage:\n\n{_as_code([USAGES[directive.name]])}\n"
+    )
 
 
 def missing_tool_answer(tool: str) -> str:
@@ -45,13 +47,13 @@ def report_results(results: Sequence[ToolResult]) -> str:
     if not results:
         return "No call was made.\n"
     shown = results[-_MAX_RESULTS:]
-    lines: list[str] = []
+    paragraphs: list[str] = []
     if len(results) > len(shown):
-        lines.append(f"({len(results) - len(shown)} earlier calls left out)")
+        paragraphs.append(f"({len(results) - len(shown)} earlier calls left out)")
     for result in shown:
-        lines.append(f"{result.name}: {'failed' if result.failed else 'ok'}")
-        lines.extend(f"  {line}" for line in _first_lines(result.text))
-    return "\n".join(lines) + "\n"
+        paragraphs.append(f"{result.name}: {'failed' if result.failed else 'ok'}")
+        paragraphs.append(_as_code(_first_lines(result.text)))
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def find_readme(listing: ToolResult) -> str | None:
@@ -80,7 +82,7 @@ def introduction(results: Sequence[ToolResult], *, missing_tools: Sequence[str])
         for tool in missing_tools
     )
     paragraphs.append(
-        f"I obey lines of these forms, one step each:\n{directive_list()}\n"
+        f"I obey lines of these forms, one step each:\n\n{directive_list()}\n\n"
         "For answers to anything else, configure a provider in config.toml."
     )
     return "\n\n".join(paragraphs) + "\n"
@@ -109,7 +111,12 @@ def _is_note(line: str) -> bool:
 def _describe_readme(readme: ToolResult) -> str:
     if readme.failed:
         return f"I could not read its README: {' '.join(_first_lines(readme.text)[:1])}"
-    return "Its README begins:\n" + "\n".join(f"  {line}" for line in _first_lines(readme.text))
+    return f"Its README begins:\n\n{_as_code(_first_lines(readme.text))}"
+
+
+def _as_code(lines: Sequence[str]) -> str:
+    """An indented block, which Markdown shows as it is, whatever the lines hold."""
+    return "\n".join(f"    {line}" for line in lines)
 
 
 def _first_lines(text: str) -> list[str]:

@@ -108,6 +108,20 @@ def test_a_replay_brings_old_ids_back():
     assert life.update(IDLE) != []
 
 
+def test_a_resume_in_a_turn_may_bring_its_user_message_and_repeat_its_state():
+    """The message that a turn owes may come in a replay, and the state once more after it."""
+    life = SessionLife()
+    life.prompt_sent()
+    life.update(RUNNING)
+    life.prompt_answered(accepted=True)
+    life.resume_sent()
+    assert life.update(USER) == []
+    life.resume_answered()
+    assert life.update(RUNNING) == []
+    assert life.update(SAY) == []
+    assert life.update(RUNNING) != []
+
+
 def test_a_permission_is_for_an_open_call_of_a_running_turn():
     """A question outside of a turn, or for a call that is not open, is a fault."""
     life = SessionLife()

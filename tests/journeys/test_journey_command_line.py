@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import term2_acp
 from tests.harness.client import Client
 from tests.harness.home import SOURCE
+from tests.harness.messages import encode
 
 PROGRAM = (sys.executable, "-m", "term2_acp")
 
@@ -139,6 +141,28 @@ def test_stdout_is_the_protocol_s_alone(start, project, environment):
     client.prompt(session, "/sleep 600").result()
     client.eof()
     assert client.wait_exit() == 0
+
+
+@pytest.mark.parametrize(
+    "streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full"]
+)
+def test_streams_that_are_closed_or_full_are_survived(home, streams):
+    """Whatever an editor does to the standard streams: an end without a traceback or a hang."""
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "session/list"}
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "$0" "$@" {streams}', *PROGRAM, "acp"],
+        input=encode(hello),
+        capture_output=True,
+        check=False,
+        cwd=SOURCE,
+        env=home.environment(),
+        timeout=30,
+    )
+    assert b"Traceback" not in ended.stderr
+    if ">&-" not in streams.split():
+        assert ended.returncode == 0
+    if streams in ("2>&-", "2>/dev/full"):
+        assert json.loads(ended.stdout)["error"]["code"] == -32600
 
 
 def test_a_working_directory_of_any_kind_does_not_matter(start, home, project):

@@ -299,16 +299,16 @@ def test_a_protected_path_asks_though_it_is_inside(shared, shared_session, pool)
         assert not (pool.project / relative).exists()
 
 
-def test_what_stays_inside_does_not_ask(shared, shared_session):
-    """Reads, searches, edits and plans in the workspace run without a question."""
+def test_what_stays_inside_does_not_ask(shared, shared_session, pool):
+    """Reads, searches and edits in the workspace run without a question."""
     asked = len(shared.permissions.requests)
+    (pool.project / "new.txt").unlink(missing_ok=True)
     turn = shared.run(
         shared_session,
-        "/read README.md\n/grep tea\n/create new.txt <<x\n/replace new.txt x => y\n/plan a; b",
+        "/read README.md\n/grep tea\n/create new.txt <<x\n/replace new.txt x => y",
     )
-    assert {call["status"] for call in turn.calls} <= {"completed", "failed"}
+    assert [call["status"] for call in turn.calls] == ["completed"] * 4
     assert len(shared.permissions.requests) == asked
-    assert turn.calls
 
 
 def test_a_client_that_goes_away_has_denied(client, session, project):

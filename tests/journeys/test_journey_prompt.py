@@ -124,7 +124,7 @@ def test_plain_text_is_answered_from_the_real_workspace(client, session):
 
 
 def test_a_turn_with_every_kind_of_step_is_told_in_full(client, session, project):
-    """Thoughts, text, reads, searches, edits with patches, plans and shells with terminals."""
+    """Thoughts, text, reads, searches, edits with patches, shells with terminals."""
     client.permissions.allow_all()
     turn = client.run(
         session,
@@ -134,7 +134,6 @@ def test_a_turn_with_every_kind_of_step_is_told_in_full(client, session, project
         "/create notes/new.txt <<first\\nsecond\n"
         "/replace src/kettle.py 100 => 212\n"
         "/shell echo out; echo err >&2; exit 3\n"
-        "/plan look; leap\n"
         "/say all done",
     )
     assert turn.stop_reason == "end_turn"
@@ -149,7 +148,6 @@ def test_a_turn_with_every_kind_of_step_is_told_in_full(client, session, project
         "create_file": "edit",
         "search_replace": "edit",
         "shell": "execute",
-        "update_plan": "think",
     }
     created, replaced = (
         next(block for block in calls[name]["content"] if block["type"] == "diff")
@@ -164,8 +162,6 @@ def test_a_turn_with_every_kind_of_step_is_told_in_full(client, session, project
     ((output, status),) = conversation(turn.updates).terminals.values()
     assert output.replace(b"\r\n", b"\n") == b"out\nerr\n"
     assert status["exitCode"] == 3
-    (plan,) = [u.body["plan"] for u in turn.updates if u.kind == "plan_update"]
-    assert [entry["content"] for entry in plan["entries"]] == ["look", "leap"]
 
 
 def test_a_failed_tool_does_not_end_the_turn(client, session):

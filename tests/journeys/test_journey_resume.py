@@ -20,7 +20,7 @@ WHOLE = {
 HISTORY = (
     "/think first\n/say with \u2028 an odd character\n/read README.md",
     "/create a.txt <<new\n/replace a.txt new => newer\n/shell printf 'out\\n'; exit 4",
-    "/read no/such/file\n/plan one; two\n/say the end",
+    "/read no/such/file\n/say the end",
 )
 
 

@@ -173,7 +173,7 @@ def test_each_directive_is_one_step_and_the_last_call_is_reported() -> None:
     ]
     assert steps[0].thought == "hm"
     assert steps[1].text == "one two"
-    assert steps[4].text == "read_file: ok\n  done\nshell: ok\n  done\n"
+    assert steps[4].text == "read_file: ok\n\n    done\n\nshell: ok\n\n    done\n"
 
 
 def test_a_turn_that_ends_with_words_has_no_report() -> None:
@@ -200,7 +200,7 @@ def test_a_report_is_bounded_and_names_failures() -> None:
             after(step, result=f"no {number}\n" + "x" * 10_000 + "\ny" * 100, failed=True)
         )
     report = run_step(messages).text
-    assert "read_file: failed\n  no 29\n" in report
+    assert "read_file: failed\n\n    no 29\n" in report
     assert "no 9\n" not in report
     assert "(10 earlier calls left out)" in report
     assert "more lines)" in report

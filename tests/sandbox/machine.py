@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -82,7 +83,8 @@ class Remote:
     def close(self) -> None:
         assert self.popen.stdin is not None
         assert self.popen.stdout is not None
-        self.popen.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.popen.stdin.close()
         self.popen.wait(30)
         self.popen.stdout.close()
 
@@ -181,6 +183,11 @@ class Machine:
     def run(self, command: str, *, session: str = "s", timeout: float = 30) -> Ran:
         """Run a command in a session that was opened."""
         return self.remote.run(command, session=session, timeout=timeout)
+
+    def restart(self) -> None:
+        """Another server in the place of the one that ended."""
+        self.remote.close()
+        self.remote = Remote(self.uid, self.environ)
 
     def snapshot(self, *folders: Path) -> dict[str, tuple[int, bytes | str]]:
         """Type, mode and content of everything below `folders`."""

@@ -16,7 +16,6 @@ from term2_acp.agent.ports import (
     DiffContent,
     FileChange,
     ShellResult,
-    Tool,
     ToolContext,
     ToolOutcome,
 )
@@ -79,6 +78,8 @@ class Bench:
     shell: ScriptedShell = attrs.field(factory=ScriptedShell)
     terminals: list[RecordingTerminal] = attrs.field(factory=list)
     granted: list[tuple[str, AccessMode]] = attrs.field(factory=list)
+    hidden: Path | None = None
+    """What no grant covers, as it is with credential stores."""
 
     @classmethod
     def in_folder(cls, folder: Path) -> Bench:
@@ -144,8 +145,10 @@ class Bench:
         return self.terminals[-1]
 
     def _allowed(self, path: str, mode: AccessMode) -> bool:
+        if self.hidden is not None and _is_below(path, str(self.hidden)):
+            return False
         return self.workspace.contains(path) or any(
-            mode is granted_mode and (path == granted or path.startswith(granted + "/"))
+            mode is granted_mode and _is_below(path, granted)
             for granted, granted_mode in self.granted
         )
 
@@ -158,5 +161,5 @@ def change_of(outcome: ToolOutcome) -> FileChange:
     return change
 
 
-def tool(name: str) -> Tool:
-    return TOOLS[name]
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")

@@ -61,8 +61,11 @@ def test_a_stream_keeps_its_ends_and_counts_the_rest(pieces: list[bytes]) -> Non
     if len(whole) <= 24:
         assert buffer.text() == whole.decode(errors="replace")
     else:
-        assert re.search(rf"\[… ({len(whole) - 24}|{len(whole) - 23}|{len(whole) - 22}"
-                         rf"|{len(whole) - 21}) bytes left out …\]\n", buffer.text())
+        assert re.search(
+            rf"\[… ({len(whole) - 24}|{len(whole) - 23}|{len(whole) - 22}"
+            rf"|{len(whole) - 21}) bytes left out …\]\n",
+            buffer.text(),
+        )
 
 
 def test_a_long_stream_takes_bounded_memory() -> None:

@@ -61,7 +61,7 @@ class TestAnExistingFile:
     def test_it_is_not_overwritten_without_being_asked_for(self, bench: Bench) -> None:
         """The error says how to go on."""
         path = bench.write("file", "old")
-        with pytest.raises(ToolError, match="exists already.*search_replace.*overwrite"):
+        with pytest.raises(ToolError, match=r"exists already.*search_replace.*overwrite"):
             bench.run("create_file", path="file", content="new")
         assert path.read_text() == "old"
 
@@ -108,9 +108,7 @@ class TestAnExistingFile:
         ],
         ids=["crlf", "mixed", "given-crlf", "bom", "given-bom", "latin-1"],
     )
-    def test_it_keeps_its_style(
-        self, bench: Bench, old: bytes, content: str, new: bytes
-    ) -> None:
+    def test_it_keeps_its_style(self, bench: Bench, old: bytes, content: str, new: bytes) -> None:
         """Encoding, byte order mark and CRLF endings are the file's."""
         path = bench.write("file", old)
         bench.run("read_file", path="file")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from term2_acp.agent.cancel import Cancelled, CancelToken
 from term2_acp.agent.ports import AccessMode, ToolError
-from term2_acp.files.errors import AccessDenied
+from term2_acp.files.errors import AccessDenied, FileRefusedError
 from term2_acp.files.folder import Entry, EntryKind
 from term2_acp.files.ledger import Knowledge
 from term2_acp.files.locks import PathLocks
@@ -21,10 +24,32 @@ from tests.tools.bench import Bench
 LIMIT = 1 << 20
 DEADLINE_S = 30
 
+# In a process of its own, since the limit on the size of files holds for all of a process.
+WRITE_TOO_MUCH = """
+import resource, signal, sys
+from term2_acp.agent.cancel import CancelToken
+from term2_acp.agent.ports import ToolError
+from term2_acp.files.ledger import ReadLedger
+from term2_acp.workspace import FileScope, Workspace
 
-def write(bench: Bench, path: Path | str, data: bytes) -> None:
-    """Edit a file as the edit tools do."""
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+files = FileScope(Workspace(sys.argv[1]), ReadLedger(), lambda path, mode: True)
+try:
+    with files.edit(sys.argv[1] + "/file", limit=1 << 20, cancel=CancelToken()) as edit:
+        edit.write(b"new" * 10_000)
+except ToolError as error:
+    print(error)
+"""
+
+
+def write(
+    bench: Bench, path: Path | str, data: bytes, *, meanwhile: Callable[[], object] | None = None
+) -> None:
+    """Edit a file as the edit tools do; `meanwhile` happens between reading and writing."""
     with bench.files.edit(str(path), limit=LIMIT, cancel=bench.cancel) as edit:
+        if meanwhile is not None:
+            meanwhile()
         edit.write(data)
 
 
@@ -63,13 +88,14 @@ class TestWhatWasNotGranted:
     def test_a_folder_in_an_open_folder_asks_again(self, bench: Bench) -> None:
         """What is met on the way down is not covered by the folder it was met in."""
         (bench.root / "sub").mkdir()
-        allowed = bench.files.__class__(
-            bench.workspace, bench.ledger, lambda path, mode: path == str(bench.root)
-        )
-        folder = allowed.open_folder(str(bench.root))
+        bench.write("file", "x")
+        folder = bench.files.open_folder(str(bench.root))
         try:
-            with pytest.raises(Exception, match="not among the paths"):
+            bench.hidden = bench.root
+            with pytest.raises(FileRefusedError, match="not among the paths"):
                 folder.open("sub")
+            with pytest.raises(FileRefusedError, match="not among the paths"):
+                folder.read("file", limit=LIMIT)
         finally:
             folder.close()
 
@@ -100,13 +126,13 @@ class TestASwapAfterTheApproval:
         bench.write("sub/file", "mine")
         (bench.outside / "file").write_text("secret")
         real = bench.workspace.resolve("sub/file")
-        with (
-            pytest.raises(ToolError, match="cannot write"),
-            bench.files.edit(real, limit=LIMIT, cancel=bench.cancel) as edit,
-        ):
+
+        def swap() -> None:
             (bench.root / "sub").rename(bench.root / "moved")
             (bench.root / "sub").symlink_to(bench.outside)
-            edit.write(b"overwritten")
+
+        with pytest.raises(ToolError, match="cannot write"):
+            write(bench, real, b"overwritten", meanwhile=swap)
         assert (bench.outside / "file").read_text() == "secret"
         assert (bench.root / "moved" / "file").read_text() == "mine"
 
@@ -271,12 +297,8 @@ class TestWriting:
     def test_a_file_made_by_somebody_else_meanwhile_is_not_overwritten(self, bench: Bench) -> None:
         """The edit began when there was none, so it fails."""
         path = bench.root / "new"
-        with (
-            pytest.raises(ToolError, match="it exists already"),
-            bench.files.edit(str(path), limit=LIMIT, cancel=bench.cancel) as edit,
-        ):
-            path.write_text("theirs")
-            edit.write(b"mine")
+        with pytest.raises(ToolError, match="it exists already"):
+            write(bench, path, b"mine", meanwhile=lambda: path.write_text("theirs"))
         assert path.read_text() == "theirs"
         assert bench.names() == ["new"]
 
@@ -286,16 +308,35 @@ class TestWriting:
     ) -> None:
         """Neither when they wrote into it nor when they put another file in its place."""
         path = bench.write("file", "old")
-        with (
-            pytest.raises(ToolError, match="changed by somebody else"),
-            bench.files.edit(str(path), limit=LIMIT, cancel=bench.cancel) as edit,
-        ):
+
+        def change() -> None:
             if replaced:
                 path.unlink()
             path.write_text("theirs, longer")
-            edit.write(b"mine")
+
+        with pytest.raises(ToolError, match="changed by somebody else"):
+            write(bench, path, b"mine", meanwhile=change)
         assert path.read_text() == "theirs, longer"
         assert bench.names() == ["file"]
+
+    @pytest.mark.parametrize("names", [("file",), ("file", "linked")])
+    def test_a_full_disk_leaves_the_old_content(self, bench: Bench, names: tuple[str, ...]) -> None:
+        """Neither half of the new content nor a temporary file is left."""
+        old = b"old " * 1000
+        path = bench.write("file", old)
+        for name in names[1:]:
+            os.link(path, bench.root / name)
+        finished = subprocess.run(
+            [sys.executable, "-c", WRITE_TOO_MUCH, str(bench.root)],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        assert finished.stdout == f"cannot write file: {os.strerror(errno.EFBIG)}.\n", finished
+        assert path.read_bytes() == old
+        assert bench.names() == list(names)
 
     def test_what_was_written_is_known_to_the_session(self, bench: Bench) -> None:
         """The session's own edit is no change by somebody else."""

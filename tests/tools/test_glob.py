@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -158,7 +157,7 @@ class TestIgnoredFiles:
         assert found(bench, path="node_modules/pkg") == ["node_modules/pkg/index.js"]
         assert "node_modules/skip" not in found(bench, path="node_modules")
 
-    def test_rules_are_those_of_git(self, bench: Bench, tmp_path: Path) -> None:
+    def test_rules_are_those_of_git(self, bench: Bench) -> None:
         """A tree full of odd rules lists exactly the files that git does not ignore."""
         rules = [
             "# comment",

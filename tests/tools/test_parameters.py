@@ -35,7 +35,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("read_file", {}, "path is missing"),
     ("read_file", {"path": 1}, "path must be a string, not 1"),
     ("read_file", {"path": None}, "path must be a string, not null"),
-    ("read_file", {"path": "a", "start_line": "5"}, 'start_line must be an integer, not the str'),
+    ("read_file", {"path": "a", "start_line": "5"}, "start_line must be an integer, not the str"),
     ("read_file", {"path": "a", "start_line": True}, "start_line must be an integer, not true"),
     ("read_file", {"path": "a", "line": 5}, "line is not a parameter, the parameters are path, "),
     ("glob", {"pattern": ["*"]}, "pattern must be a string, not a list"),
@@ -148,7 +148,7 @@ def test_null_stands_for_an_optional_parameter_that_is_not_given() -> None:
 
 def test_a_whole_number_written_as_a_fraction_is_no_integer() -> None:
     """Types are strict: 5.0 is refused, and the error says what is expected."""
-    with pytest.raises(ToolError, match="start_line must be an integer, not 5.0"):
+    with pytest.raises(ToolError, match=r"start_line must be an integer, not 5\.0"):
         parse("read_file", '{"path": "a", "start_line": 5.0}')
 
 

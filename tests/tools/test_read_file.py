@@ -72,9 +72,7 @@ class TestARangeOfLines:
     def test_both_ends_are_included(self, bench: Bench) -> None:
         """The total is told, so that the next range can be chosen."""
         bench.write("file", "one\r\ntwo\nthree\nfour")
-        assert read(bench, start_line=2, end_line=3) == (
-            "two\nthree\n[lines 2 to 3 of 4 of file]"
-        )
+        assert read(bench, start_line=2, end_line=3) == ("two\nthree\n[lines 2 to 3 of 4 of file]")
 
     def test_an_end_past_the_file_means_its_end(self, bench: Bench) -> None:
         """So does no end; no start means the first line."""

@@ -43,9 +43,7 @@ class TestBytesThatAreNotTouched:
             ("a\u2028b\x85c\x0bd\n".encode(), "a", "A", "A\u2028b\x85c\x0bd\n".encode()),
         ],
     )
-    def test_they_stay(
-        self, bench: Bench, before: bytes, old: str, new: str, after: bytes
-    ) -> None:
+    def test_they_stay(self, bench: Bench, before: bytes, old: str, new: str, after: bytes) -> None:
         """Line endings, encoding, byte order mark and final newline are those of the file."""
         path = bench.write("file", before)
         bench.replace("file", (old, new))
@@ -115,9 +113,7 @@ class TestWhatIsReported:
         )
         assert not outcome.failed
 
-    def test_bytes_that_are_no_text_are_shown_as_replacement_characters(
-        self, bench: Bench
-    ) -> None:
+    def test_bytes_that_are_no_text_are_shown_as_replacement_characters(self, bench: Bench) -> None:
         """What is reported can be sent; the file keeps its byte."""
         bench.write("file", "é ".encode() + b"\xe9 a")
         change = change_of(bench.replace("file", ("a", "b")))
@@ -148,7 +144,7 @@ class TestWhatFailsUntouched:
     def test_a_text_that_is_not_unique_names_its_lines(self, bench: Bench) -> None:
         """The model can add context, or ask for all of them."""
         path = bench.write("a.py", "x\ny\nx\n")
-        with pytest.raises(ToolError, match="not unique in a.py: it is in lines 1, 3;"):
+        with pytest.raises(ToolError, match=r"not unique in a\.py: it is in lines 1, 3;"):
             bench.replace("a.py", ("x", "z"))
         assert path.read_text() == "x\ny\nx\n"
 
@@ -158,9 +154,7 @@ class TestWhatFailsUntouched:
         with pytest.raises(ToolError, match="not unique"):
             bench.replace("file", ("aa", "b"))
 
-    def test_places_that_differ_only_in_their_line_break_are_not_unique(
-        self, bench: Bench
-    ) -> None:
+    def test_places_that_differ_only_in_their_line_break_are_not_unique(self, bench: Bench) -> None:
         """The model cannot see the difference, so it is not guessed."""
         bench.write("file", b"a\nb\na\r\nb\n")
         with pytest.raises(ToolError, match="not unique"):
@@ -221,7 +215,7 @@ class TestWhatFailsUntouched:
 
     def test_a_missing_file_is_not_made(self, bench: Bench) -> None:
         """The error names the tool that makes files."""
-        with pytest.raises(ToolError, match="no such file. Use create_file"):
+        with pytest.raises(ToolError, match=r"no such file\. Use create_file"):
             bench.replace("file", ("a", "b"))
         assert bench.names() == []
 

@@ -37,6 +37,7 @@ def user_text(client: Client, session: str) -> str:
         b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":{"_meta":{"a":"\xed\xa0\x80"}}}',
         b"\xef\xbb\xbf" + b'{"jsonrpc":"2.0","id":1,"method":"session/list"}',
         b"\xff\xfe{\x00}\x00",
+        b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":{"a":' + b"1" * 5000 + b"}}",
         b"[" * 100_000,
         b'{"a":' * 100_000,
         b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":{"_meta":'
@@ -47,7 +48,7 @@ def user_text(client: Client, session: str) -> str:
     ids=lambda line: repr(line[:60]),
 )
 def test_what_is_not_json_is_a_parse_error_with_a_null_id(shared, shared_session, line):
-    """-32700 for bad JSON, bad UTF-8, NaN and what is nested too deep; the stream goes on."""
+    """-32700 for bad JSON, bad UTF-8, NaN and what no parser takes; the stream goes on."""
     reply = shared.expect(None)
     shared.send_raw(line + b"\n")
     assert reply.code() == -32700

@@ -1,0 +1,183 @@
+"""Whether a sandbox can be built: an honest yes, or the reason and a remedy, and nothing runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sandbox import Policy, Process, probe
+from sandbox.diagnosis import diagnose
+from tests.sandbox.machine import Machine
+
+_REAL = shutil.which("bwrap") or "/usr/bin/bwrap"
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder to be first on PATH."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    return folder
+
+
+def fake_bwrap(folder: Path, script: str) -> Path:
+    """A `bwrap` that does something else."""
+    program = folder / "bwrap"
+    program.write_text(f"#!/bin/bash\n{script}\n")
+    program.chmod(0o755)
+    return program
+
+
+def environ(*folders: Path | str) -> dict[str, str]:
+    """This environment with another PATH."""
+    return {**os.environ, "PATH": os.pathsep.join(map(str, folders))}
+
+
+def test_sandbox_is_available_here(machine: Machine) -> None:
+    """As root and as an unprivileged user, with every flag."""
+    assert {"ok": True, "reason": "", "remedy": ""} == machine.remote.ask(do="probe")
+
+
+def test_missing_bwrap_is_said(programs: Path) -> None:
+    """No other place than PATH is tried, and the remedy says what to install."""
+    found = probe(environ(programs))
+    assert not found.ok
+    assert "not on PATH" in found.reason
+    assert "install bubblewrap" in found.remedy
+
+
+def test_nothing_runs_without_bwrap(programs: Path, tmp_path: Path) -> None:
+    """Never unsandboxed: the command fails with the reason."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    policy = Policy.for_workspace(str(workspace), state_dir=str(tmp_path / "state"))
+    result = Process(policy, "touch ran", environ=environ(programs)).run(
+        timeout_s=30, on_output=_unexpected
+    )
+    policy.discard()
+    assert result.setup_error
+    assert "not on PATH" in result.setup_error
+    assert "install bubblewrap" in result.setup_error
+    assert [] == list(workspace.iterdir())
+
+
+def test_bwrap_in_the_workspace_is_never_taken(tmp_path: Path) -> None:
+    """Neither directly nor through a link; the next one on PATH is."""
+    workspace = tmp_path / "workspace"
+    links = tmp_path / "links"
+    (workspace / "bin").mkdir(parents=True)
+    links.mkdir()
+    trap = fake_bwrap(workspace / "bin", f"touch {tmp_path}/trapped")
+    (links / "bwrap").symlink_to(trap)
+    policy = Policy.for_workspace(str(workspace), state_dir=str(tmp_path / "state"))
+    path = environ(workspace / "bin", links, ".", "", os.path.dirname(_REAL))
+    result = Process(policy, "true", environ=path).run(timeout_s=30, on_output=_unexpected)
+    policy.discard()
+    assert 0 == result.exit_code
+    assert not (tmp_path / "trapped").exists()
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "remedy"),
+    [
+        ("setting up uid map: Permission denied", "restricted", "apparmor"),
+        ("setting up uid map: Operation not permitted", "restricted", "sysctl"),
+        (
+            "No permissions to creating new namespace, likely because the kernel does not allow "
+            "non-privileged user namespaces.",
+            "not permitted",
+            "unprivileged_userns_clone",
+        ),
+        ("No permissions to create a new namespace", "not permitted", "sysctl"),
+        ("Creating new namespace failed: Operation not permitted", "refuses", "container"),
+        ("loopback: Failed RTM_NEWADDR: Operation not permitted", "private network", "container"),
+        ("Can't mount proc on /newroot/proc: Operation not permitted", "mount", "systempaths"),
+        ("Unknown option --disable-userns", "older than 0.8", "install bubblewrap"),
+        ("execvp /bin/bash: No such file or directory", "/bin/bash", "install bash"),
+        ("something new", "something new", "bwrap --ro-bind"),
+        ("", "without a message", "bwrap --ro-bind"),
+    ],
+)
+def test_refusal_of_bwrap_is_explained(
+    programs: Path, message: str, reason: str, remedy: str
+) -> None:
+    """Its message is kept and comes with a meaning and a remedy; its text is no output."""
+    fake_bwrap(programs, f'[ -n "{message}" ] && echo "bwrap: {message}" >&2; exit 1')
+    found = probe(environ(programs, *os.environ["PATH"].split(":")))
+    assert not found.ok
+    assert reason in found.reason
+    assert message in found.reason
+    assert remedy.lower() in found.remedy.lower()
+    assert reason in diagnose(f"bwrap: {message}" if message else "").reason
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param("exit 0", id="does nothing"),
+        pytest.param('shift 3; exec "$@"', id="runs unsandboxed"),
+        pytest.param("kill -9 $$", id="dies"),
+        pytest.param("printf '\\0junk\\0'; exit 0", id="reports junk"),
+        pytest.param(
+            "printf '\\0'; cat /proc/self/mountinfo; printf '\\0'; read x; touch ran", id="lies"
+        ),
+    ],
+)
+def test_bwrap_that_builds_no_sandbox_is_found_out(
+    programs: Path, tmp_path: Path, script: str
+) -> None:
+    """The command is not let go unless the mounts are there."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    fake_bwrap(programs, f"cd {workspace}; {script}")
+    policy = Policy.for_workspace(str(workspace), state_dir=str(tmp_path / "state"))
+    path = environ(programs, *os.environ["PATH"].split(":"))
+    result = Process(policy, f"touch {workspace}/ran", environ=path).run(
+        timeout_s=30, on_output=_unexpected
+    )
+    policy.discard()
+    assert result.exit_code is None
+    assert result.setup_error or result.signal
+    assert [] == list(workspace.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("swap", "changed"),
+    [
+        pytest.param("mv sub gone; ln -s ../outside sub", "sub/.vscode", id="nested folder"),
+        pytest.param("mv .github g; ln -s ../outside .github", ".github", id="pinned folder"),
+        pytest.param("mv .envrc e; cp e .envrc", None, id="same file replaced"),
+        pytest.param("cd ..; mv workspace w; ln -s outside workspace", "", id="workspace itself"),
+    ],
+)
+def test_swap_while_the_sandbox_is_built_is_found_out(
+    programs: Path, tmp_path: Path, swap: str, changed: str | None
+) -> None:
+    """What another command does to the workspace at that moment binds nothing else, writable."""
+    base = Path("/var/lib" if os.access("/var/lib", os.W_OK) else tmp_path) / f"swap-{os.getpid()}"
+    workspace, outside = base / "workspace", base / "outside"
+    try:
+        for folder in (workspace / "sub/.vscode", workspace / ".github/workflows"):
+            folder.mkdir(parents=True)
+        (workspace / ".envrc").write_text("mine")
+        for folder in (outside / ".vscode", outside / "workflows"):
+            folder.mkdir(parents=True)
+        fake_bwrap(programs, f'(cd {workspace}; {swap}) || exit 3; exec {_REAL} "$@"')
+        policy = Policy.for_workspace(str(workspace), state_dir=str(tmp_path / "state"))
+        path = environ(programs, *os.environ["PATH"].split(":"))
+        result = Process(policy, f"touch {outside}/ran {outside}/workflows/ran", environ=path).run(
+            timeout_s=30, on_output=lambda _: None
+        )
+        policy.discard()
+        assert [] == [found for found in outside.rglob("*") if found.is_file()]
+        if changed is not None:
+            assert result.setup_error, result
+    finally:
+        shutil.rmtree(base)
+
+
+def _unexpected(piece: bytes) -> None:
+    raise AssertionError(piece)
