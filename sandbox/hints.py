@@ -16,7 +16,8 @@ _NETWORK = re.compile(
 )
 _DENIED = re.compile(
     r"Read-only file system|Device or resource busy|Permission denied|Operation not permitted"
-    r"|\b(?:EROFS|EBUSY|EACCES|EPERM)\b",
+    # How a stand-in for an absent path shows.
+    r"|Is a directory|File exists|\b(?:EROFS|EBUSY|EACCES|EPERM|EISDIR|EEXIST)\b",
     re.IGNORECASE,
 )
 _PATH = re.compile(r"(?<![\w./])(?:~|\.{0,2})/[^\s'\"`:;,()<>|]+|(?<![\w/])\.[\w.-]+(?:/[\w.-]+)*")

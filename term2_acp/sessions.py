@@ -171,7 +171,7 @@ class Session:
         ]
         if not self._titled:
             events.append(TitleSet(title_of(turn.prompt)))
-        with self._emit_lock:
+        with self._unheld_emit_lock(CancelToken()):
             try:
                 self._append(events)
             except StoreError:
@@ -248,11 +248,8 @@ class Session:
         Raises:
             Cancelled: `cancel` was set while another replay held them.
         """
-        with cancel.on_cancel(self._wake), self._unheld:
-            self._unheld.wait_for(lambda: not self._held or cancel.cancelled)
-            cancel.raise_if_cancelled()
+        with self._unheld_emit_lock(cancel):
             self._held = True
-        with self._emit_lock:
             position = Position(self._seq, self._state)
         try:
             yield position
@@ -325,6 +322,22 @@ class Session:
         if self._held:
             with cancel.on_cancel(self._wake), self._unheld:
                 self._unheld.wait_for(lambda: not self._held or cancel.cancelled)
+
+    @contextmanager
+    def _unheld_emit_lock(self, cancel: CancelToken) -> Iterator[None]:
+        """
+        The emit lock while no replay is under way; `_held` changes only under that lock.
+
+        Raises:
+            Cancelled: `cancel` was set while a replay was waited for.
+        """
+        while True:
+            self._wait_unheld(cancel)
+            cancel.raise_if_cancelled()
+            with self._emit_lock:
+                if not self._held:
+                    yield
+                    return
 
     def _wake(self) -> None:
         with self._unheld:

@@ -14,6 +14,17 @@ from term2_acp.tools.walking import Parts
 # One line is one step that a cancel has to wait for.
 _LONGEST_LINE_S = 0.4
 _LINE_SHOWN = 300
+# Nothing that looks around or back, that sees where the text ends, or that keeps what it
+# took: such a pattern matches wherever some piece of the text has the right form.
+_PLAIN = regex.compile(
+    r"""(?x) (?:
+        [^\\\[\](){}*+?|]                                 # a character, . ^ $
+      | \\ (?: [dwsDWSbt] | [^\w\s] )                      # an escape
+      | \[ \^? (?: [^\[\]\\] | \\ (?: [dwsDWSt] | [^\w\s] ) )+ \]  # a set
+      | \( (?: \?: )? | \) | \|                            # a group
+      | (?: [*+?] | \{ \d+ (?: ,\d* )? \} ) \?? (?! [+*?{] ) # a repetition
+    )*+"""
+)
 _BEFORE_MATCH = 60
 
 
@@ -33,13 +44,13 @@ class SlowPatternError(Exception):
         self.line = line
 
 
-@attrs.frozen
+@attrs.define
 class LinePattern:
     """A regular expression that is matched against single lines, within a time limit."""
 
-    _compiled: regex.Pattern[str]
-    # What every matching text contains, where that is known: most files are done at once.
-    _literal: str | None
+    _line: regex.Pattern[str]
+    # Finds in one go where the next matching line can be; None if that is not worth it.
+    _scan: regex.Pattern[str] | None
 
     @classmethod
     def compile(cls, pattern: str, *, ignore_case: bool) -> LinePattern:
@@ -49,15 +60,17 @@ class LinePattern:
         Raises:
             ToolError: it is no regular expression.
         """
+        flags = regex.IGNORECASE if ignore_case else 0
         try:
-            compiled = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+            line = regex.compile(pattern, flags)
+            plain = _PLAIN.fullmatch(pattern) is not None
+            scan = regex.compile(pattern, flags | regex.MULTILINE) if plain else None
         except (regex.error, RecursionError, OverflowError) as error:
             raise ToolError(
                 f"pattern {pattern!r} is no regular expression: {error}. "
                 "Put a backslash before characters that are meant literally."
             ) from error
-        literal = pattern.isascii() and pattern.replace("_", "a").isalnum() and not ignore_case
-        return cls(compiled, pattern if literal else None)
+        return cls(line, scan)
 
     def matching_lines(self, text: str, check: Callable[[], None]) -> Iterator[MatchingLine]:
         r"""
@@ -65,22 +78,48 @@ class LinePattern:
 
         Args:
             text: the whole text.
-            check: called before each line; stops the search by raising.
+            check: called before each line that is looked at; stops the search by raising.
 
         Raises:
             SlowPatternError: one line took too long.
         """
-        if not text or (self._literal is not None and self._literal not in text):
+        if not text:
             return
-        for number, ended in enumerate(text.removesuffix("\n").split("\n"), start=1):
+        text = text.replace("\r\n", "\n").removesuffix("\n")
+        number, start = 1, 0
+        while start <= len(text):
             check()
-            line = ended.removesuffix("\r")
+            candidate = self._next_candidate(text, start)
+            if candidate is None:
+                return
+            line_start = text.rfind("\n", start, candidate) + 1 or start
+            number += text.count("\n", start, line_start)
+            line = text[line_start : _line_end(text, line_start)]
             try:
-                match = self._compiled.search(line, timeout=_LONGEST_LINE_S)
+                match = self._line.search(line, timeout=_LONGEST_LINE_S)
             except TimeoutError:
                 raise SlowPatternError(number) from None
             if match is not None:
                 yield MatchingLine(number, _excerpt(line, match.start()))
+            start = line_start + len(line) + 1
+            number += 1
+
+    def _next_candidate(self, text: str, start: int) -> int | None:
+        """
+        Return a position at or before the next matching line, None if there is no such line.
+
+        A plain pattern that matches within a line also matches there within the whole text,
+        unless a match that begins earlier (and may span lines) hides it.
+        """
+        if self._scan is None:
+            return start
+        try:
+            found = self._scan.search(text, start, timeout=_LONGEST_LINE_S)
+        except TimeoutError:
+            # It runs over line ends for too long; from here on line by line.
+            self._scan = None
+            return start
+        return None if found is None else found.start()
 
 
 @attrs.frozen
@@ -108,6 +147,11 @@ class FileFilter:
     def enters(self, parts: Parts) -> bool:
         """Whether to go into a folder."""
         return self._exclude is None or not self._exclude.matches(parts)
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end
 
 
 def _glob(parameter: str, pattern: str | None) -> GlobPattern | None:

@@ -72,6 +72,13 @@ class Client(Connection):
             params["replayFrom"] = {"type": "start"}
         return self.request("session/resume", params)
 
+    def replay(self, session: str, cwd: Path | str) -> list[Update]:
+        """Resume with a replay; the updates between the request and its response."""
+        before = len(self.updates(session))
+        reply = self.resume(session, cwd, replay=True)
+        assert reply.result() == {}
+        return [u for u in self.updates(session)[before:] if u.seq < reply.seq]
+
     def updates(self, session: str) -> list[Update]:
         """All updates of a session so far."""
         with self.changed:

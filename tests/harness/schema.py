@@ -22,10 +22,7 @@ DATE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)
 # RFC 3986: a scheme, then nothing that has to be escaped.
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[!#$&-;=?-Z\[\]_a-z~]|%[0-9A-Fa-f]{2})*")
 
-_formats = FormatChecker(formats=())
 
-
-@_formats.checks("date-time")
 def is_date_time(value: object) -> bool:
     """Whether a string is an RFC 3339 time (what is not a string passes)."""
     if not isinstance(value, str):
@@ -39,13 +36,11 @@ def is_date_time(value: object) -> bool:
     return True
 
 
-@_formats.checks("uri")
 def is_uri(value: object) -> bool:
     """Whether a string is an absolute URI (what is not a string passes)."""
     return not isinstance(value, str) or URI.fullmatch(value) is not None
 
 
-@_formats.checks("regex")
 def is_regex(value: object) -> bool:
     """Whether a string is a regular expression (what is not a string passes)."""
     try:
@@ -53,6 +48,12 @@ def is_regex(value: object) -> bool:
     except re.error:
         return False
     return True
+
+
+_formats = FormatChecker(formats=())
+_formats.checks("date-time")(is_date_time)
+_formats.checks("uri")(is_uri)
+_formats.checks("regex")(is_regex)
 
 
 def _check_encoding(

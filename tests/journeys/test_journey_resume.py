@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.messages import agent_text, conversation, encode, prompt_params
+from tests.harness.messages import conversation
 
 WHOLE = {
     "user_message",
@@ -32,14 +32,6 @@ def make_history(client, session):
     return conversation(client.updates(session))
 
 
-def replay(client, session, cwd):
-    """Resume with a replay; the updates between the request and its response."""
-    before = len(client.updates(session))
-    reply = client.resume(session, cwd, replay=True)
-    assert reply.result() == {}
-    return [u for u in client.updates(session)[before:] if u.seq < reply.seq]
-
-
 def check_replay(updates, told):
     """A replay has whole messages, one update a call, and is what was told live."""
     assert {u.kind for u in updates} <= WHOLE
@@ -56,7 +48,7 @@ def test_a_live_session_is_replayed_as_it_was_told(client, session, project):
     """Same order, same ids, same content; the session goes on afterwards, more than once."""
     told = make_history(client, session)
     for _ in range(2):
-        check_replay(replay(client, session, project), told)
+        check_replay(client.replay(session, project), told)
     client.still_works(session)
 
 
@@ -73,10 +65,10 @@ def test_a_fresh_process_replays_what_another_told(start, project):
         session
     ]
     assert second.prompt(session, "/say x").code() == -32002
-    check_replay(replay(second, session, project), told)
+    check_replay(second.replay(session, project), told)
     second.still_works(session)
     told = conversation(second.updates(session))
-    check_replay(replay(second, session, project), told)
+    check_replay(second.replay(session, project), told)
 
 
 def test_without_a_replay_no_update_is_sent(start, project):
@@ -112,67 +104,6 @@ def test_another_working_directory_is_refused(client, session, project, home, re
     client.sync()
     assert len(client.updates(session)) == before
     assert client.resume(session, link).result() == {}
-    client.still_works(session)
-
-
-def test_a_running_turn_can_be_resumed_and_still_be_cancelled(client, session, project):
-    """The replay has the open message so far; the state follows; the turn and its cancel go on."""
-    client.permissions.allow_all()
-    client.prompt(session, "/read README.md\n/say so far\n/sleep 600").result()
-    client.wait_for(lambda: "so far" in agent_text(client.updates(session)), "the open message")
-    before = len(client.updates(session))
-    reply = client.resume(session, project, replay=True)
-    assert reply.result() == {}
-    state = client.wait_for(
-        lambda: [
-            u
-            for u in client.updates(session)[before:]
-            if u.kind == "state_update" and u.seq > reply.seq
-        ],
-        "the current state",
-    )[0]
-    assert state.body["state"] == "running"
-    replayed = [u for u in client.updates(session)[before:] if u.seq < reply.seq]
-    assert "so far" in agent_text(replayed)
-    assert [u.body["status"] for u in replayed if u.kind == "tool_call_update"] == ["completed"]
-    assert client.prompt(session, "/say no").code() == -32000
-    client.cancel(session)
-    assert client.wait_idle(session) == "cancelled"
-    client.still_works(session)
-
-
-def test_a_running_turn_can_be_resumed_without_a_replay(client, session, project):
-    """A silent resume of a busy session succeeds, and the turn is the same one still."""
-    client.prompt(session, "/sleep 600").result()
-    client.wait_state(session, "running")
-    assert client.resume(session, project).result() == {}
-    assert client.prompt(session, "/say no").code() == -32000
-    client.cancel(session)
-    assert client.wait_idle(session) == "cancelled"
-    client.still_works(session)
-
-
-def test_an_open_permission_is_not_asked_again_by_a_resume(client, session, project):
-    """The question stays the one it was; its answer after the resume lets the tool run."""
-    client.prompt(session, "/shell touch allowed").result()
-    request = client.permissions.next()
-    client.wait_state(session, "requires_action")
-    before = len(client.updates(session))
-    reply = client.resume(session, project, replay=True)
-    assert reply.result() == {}
-    state = client.wait_for(
-        lambda: [
-            u
-            for u in client.updates(session)[before:]
-            if u.kind == "state_update" and u.seq > reply.seq
-        ],
-        "the current state",
-    )[0]
-    assert state.body["state"] == "requires_action"
-    assert len(client.permissions.requests) == 1
-    client.permissions.answer(request, "approve")
-    assert client.wait_idle(session) == "end_turn"
-    assert (project / "allowed").exists()
     client.still_works(session)
 
 
@@ -221,32 +152,6 @@ def test_a_turn_left_open_by_a_killed_process_is_closed_at_the_next_resume(
     assert not (project / "never").exists()
 
 
-def test_a_resume_in_the_middle_of_a_stream_loses_and_doubles_nothing(client, session, project):
-    """The replay and the live updates after it together are the conversation, again and again."""
-    client.still_works(session)
-    lines = [f"/say part {number} of the story" for number in range(40)]
-    reply = client.prompt(session, "\n".join([*lines, "/read README.md", *lines]))
-    reply.result()
-    starts = []
-    while client.record.life(session).phase != "idle" and len(starts) < 10:
-        starts.append(len(client.updates(session)))
-        assert client.resume(session, project, replay=True).result() == {}
-    assert client.wait_idle(session) == "end_turn"
-    end = len(client.updates(session))
-    told = conversation(replay(client, session, project)).items
-    assert len(starts) >= 2
-    for start in starts:
-        seen = client.updates(session)[start:end]
-        # What came before the replay began is the rest of the stream before it.
-        first = next(n for n, u in enumerate(seen) if u.body.get("messageId") == told[0][1])
-        assert without_partial(conversation(seen[first:]).items) == without_partial(told)
-
-
-def without_partial(items):
-    """A conversation in which a call is known by its end alone (a replay may tell it earlier)."""
-    return [item if item[0] != "call" else (*item[:2], item[2]["status"]) for item in items]
-
-
 @pytest.mark.parametrize("seen_before_the_kill", [3, 8, 15, 30])
 def test_a_kill_at_any_instant_loses_nothing_that_was_shown(start, project, seen_before_the_kill):
     """What the client had been told when the server was killed is in the next replay."""
@@ -276,17 +181,3 @@ def test_a_kill_at_any_instant_loses_nothing_that_was_shown(start, project, seen
         elif value["status"] == "completed":
             assert kept[kind, name]["status"] == "completed"
     second.still_works(session)
-
-
-def test_a_resume_right_behind_its_prompt_keeps_the_order_of_the_turn(client, session, project):
-    """Prompt and resume in one write: running, the prompt's response, user_message, as ever."""
-    for _ in range(20):
-        prompt, one = client.prepare("session/prompt", prompt_params(session, "/say hello"))
-        resume, two = client.prepare(
-            "session/resume",
-            {"sessionId": session, "cwd": str(project), "replayFrom": {"type": "start"}},
-        )
-        client.send_raw(encode(one) + encode(two))
-        assert prompt.result() == {}
-        assert resume.result() == {}
-        assert client.wait_idle(session) == "end_turn"

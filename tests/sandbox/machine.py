@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -232,6 +233,7 @@ def accounts() -> list[int]:
     return [os.geteuid()] + ([_NOBODY] if os.geteuid() == 0 else [])
 
 
+@functools.cache
 def python_for(uid: int) -> str:
     """A Python that `uid` can run: ours, or the system's when ours is in a private home."""
     if uid == os.geteuid():

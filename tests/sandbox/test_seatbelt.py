@@ -1,0 +1,116 @@
+"""The macOS profile as text; it has not been run on a Mac."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from sandbox import Policy, seatbelt
+from sandbox.git import GitLink
+from sandbox.protected import FILES, FOLDERS
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Iterator[Policy]:
+    """A session in a workspace with a name that is full of syntax."""
+    workspace = tmp_path / 'ws ") (allow default'
+    workspace.mkdir()
+    policy = Policy.for_workspace(
+        str(workspace), state_dir=str(tmp_path / "state"), hidden=["/config"]
+    )
+    yield policy
+    policy.discard()
+
+
+def test_nothing_is_allowed_by_default(policy: Policy) -> None:
+    """The tag shows in every denial."""
+    text = seatbelt.profile(policy, tag="run-1").text
+    assert text.startswith('(version 1)\n(deny default (with message "run-1"))\n')
+    assert "network" not in text
+    assert "(allow default" not in text
+
+
+def test_paths_are_parameters_and_never_text(policy: Policy) -> None:
+    """No folder's name can change the profile."""
+    found = seatbelt.profile(policy, tag="t")
+    assert policy.workspace not in found.text
+    assert policy.workspace in dict(found.parameters).values()
+    assert set(re.findall(r'\(param "(\w+)"\)', found.text)) == set(dict(found.parameters))
+
+
+def test_rules_come_in_an_order_in_which_the_last_wins(policy: Policy) -> None:
+    """Home denied, workspace allowed, protected denied, hidden denied, private allowed."""
+    found = seatbelt.profile(policy, tag="t")
+    lines = found.text.splitlines()
+
+    def place(operation: str, path: str) -> int:
+        names = [name for name, value in found.parameters if value == path]
+        return next(
+            number
+            for number, line in enumerate(lines)
+            if line.startswith(f"({operation}") and any(f'"{name}"' in line for name in names)
+        )
+
+    protected = next(n for n, line in enumerate(lines) if "require-all" in line)
+    order = [
+        place("deny file-read*", policy.homes[0]) if policy.homes else 0,
+        place("allow file-read*", policy.workspace),
+        place("allow file-write*", policy.workspace),
+        protected,
+        place("deny file-read* file-write*", policy.state_dir),
+        place("allow file-read* file-write*", policy.folders.home),
+    ]
+    assert sorted(order) == order
+    assert place("deny file-read* file-write*", "/config") == order[4]
+
+
+@pytest.mark.parametrize("name", [*FOLDERS, *FILES, ".git/hooks", ".git/config"])
+def test_protected_names_match_at_any_depth_and_in_any_case(policy: Policy, name: str) -> None:
+    """Present or not; names that only look similar do not match."""
+    text = seatbelt.profile(policy, tag="t").text
+    pattern = re.search(r'require-all .* \(regex #"([^"]+)"\)', text)
+    assert pattern
+    for path in (f"/ws/{name}", f"/ws/a/{name.upper()}", f"/ws/{name}/inner"):
+        assert re.search(pattern[1], path), path
+    for path in (f"/ws/x{name}x", f"/ws/{name}2", "/ws/.git/refs/heads/main", "/ws/.git/index"):
+        assert not re.search(pattern[1], path), path
+
+
+def test_git_directory_of_a_worktree_is_writable_without_hooks_and_config(policy: Policy) -> None:
+    """And the `.git` file itself stays."""
+    link = GitLink("/repo/.git/worktrees/w", "/repo/.git", ("/repo/.git",))
+    found = seatbelt.profile(attrs.evolve(policy, link=link), tag="t")
+    paths = {path for _, path in found.parameters}
+    assert {
+        "/repo/.git",
+        "/repo/.git/hooks",
+        "/repo/.git/config",
+        "/repo/.git/worktrees/w/commondir",
+        f"{policy.workspace}/.git",
+    } <= paths
+
+
+def test_command_line_passes_profile_and_command_whole(policy: Policy) -> None:
+    """The program is named by its absolute path."""
+    found = seatbelt.profile(policy, tag="t")
+    argv = seatbelt.command_line(found, "echo $HOME")
+    assert ["/usr/bin/sandbox-exec", "-p", found.text] == argv[:3]
+    assert ["/bin/bash", "-c", "echo $HOME"] == argv[-3:]
+    assert argv[3:-3:2] == ["-D"] * len(found.parameters)
+
+
+def test_home_and_tmp_are_the_private_folders(policy: Policy) -> None:
+    """Nothing can be mounted there, so the variables lead to them."""
+    found = seatbelt.environment(policy)
+    assert (policy.folders.home, policy.folders.tmp) == (found["HOME"], found["TMPDIR"])
+
+
+@pytest.mark.parametrize("tag", ["", 'x"', "a b"])
+def test_tag_must_be_plain(policy: Policy, tag: str) -> None:
+    """It is pasted into the text."""
+    with pytest.raises(ValueError, match="letters"):
+        seatbelt.profile(policy, tag=tag)
