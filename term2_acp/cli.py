@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from term2_acp import __version__
+from term2_acp import __version__, stdio
 
 USAGE = """\
 usage: term2 acp [--provider PROVIDER] [--model MODEL] [--effort EFFORT]
@@ -31,6 +31,7 @@ class UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
+    stdio.make_sure_open()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         if arguments == ["--version"]:

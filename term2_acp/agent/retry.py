@@ -44,7 +44,6 @@ class Retries:
     def _pause(self, error: ProviderError) -> float:
         if error.retry_after_s is not None:
             return error.retry_after_s
-        backoff = min(_FIRST_PAUSE_S * 2**self._done, _LONGEST_BACKOFF_S)
+        backoff: float = min(_FIRST_PAUSE_S * 2**self._done, _LONGEST_BACKOFF_S)
         # Jitter, so that many agents do not come back at the same instant.
-        jitter: float = random.uniform(0.75, 1.25)  # noqa: S311  nothing secret hangs on it
-        return backoff * jitter
+        return backoff * random.uniform(0.75, 1.25)  # noqa: S311  nothing secret hangs on it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import attrs
@@ -16,12 +17,12 @@ _LONGEST_LINE_S = 0.4
 _LINE_SHOWN = 300
 # Nothing that looks around or back, that sees where the text ends, or that keeps what it
 # took: such a pattern matches wherever some piece of the text has the right form.
-_PLAIN = regex.compile(
+_PLAIN = re.compile(
     r"""(?x) (?:
         [^\\\[\](){}*+?|]                                 # a character, . ^ $
       | \\ (?: [dwsDWSbt] | [^\w\s] )                      # an escape
       | \[ \^? (?: [^\[\]\\] | \\ (?: [dwsDWSt] | [^\w\s] ) )+ \]  # a set
-      | \( (?: \?: )? | \) | \|                            # a group
+      | \( (?: \?: | (?! \? ) ) | \) | \|                 # a group
       | (?: [*+?] | \{ \d+ (?: ,\d* )? \} ) \?? (?! [+*?{] ) # a repetition
     )*+"""
 )
