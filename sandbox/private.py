@@ -53,11 +53,10 @@ def create(state_dir: str, session: str) -> PrivateFolders:
         OSError: they cannot be made.
     """
     path = os.path.join(state_dir, _SESSIONS, session)
+    lease = _leased(path)
     for folder in (state_dir, os.path.dirname(path), path):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
         os.chmod(folder, 0o700)
-    folders = PrivateFolders(path, os.open(path, _FOLDER))
-    fcntl.flock(folders.lease, fcntl.LOCK_SH)
+    folders = PrivateFolders(path, lease)
     os.makedirs(folders.home, mode=0o700, exist_ok=True)
     os.makedirs(folders.tmp, exist_ok=True)
     # Programs expect of /tmp that everyone may write; its parent keeps others out.
@@ -102,6 +101,19 @@ def _enter(name: str, parent: int) -> int:
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o755, dir_fd=parent)
     return os.open(name, _FOLDER, dir_fd=parent)
+
+
+def _leased(path: str) -> int:
+    """Make the folder `path` and lock it; again if a sweep removed it in between."""
+    while True:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(path, _FOLDER)
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+                    return descriptor
+            os.close(descriptor)
 
 
 def _remove_unused(path: str) -> None:

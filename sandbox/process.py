@@ -241,6 +241,7 @@ def _judge(end: Supervision, policy: Policy, guarded: frozenset[str], *, killed:
         code = end.child.exit_code
         hint = hints.explain(policy, end.tail, guarded) if code else None
         return Result(exit_code=code, hint=hint)
+    if end.return_code is not None and end.return_code >= 0:
+        return Result(exit_code=end.return_code)
     # The sandbox was ended from outside, for instance for want of memory.
-    number = -(end.return_code or -signal.SIGKILL)
-    return Result(signal=signal.Signals(abs(number)).name)
+    return Result(signal=signal.Signals(-(end.return_code or -signal.SIGKILL)).name)

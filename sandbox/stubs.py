@@ -83,10 +83,12 @@ def _enter(folder: str, candidates: Iterable[Stub]) -> Iterator[tuple[tuple[Stub
 
 
 def _leave(folder: str, journal: str, relied_on: Iterable[Stub]) -> None:
-    with _mutex(folder):
+    in_use: set[Stub] = set()
+    # If the journals were removed from under us there is nobody to wait for.
+    with contextlib.suppress(OSError), _mutex(folder):
         os.unlink(journal)
         in_use = _clear_dead(folder)
-        _remove(stub for stub in relied_on if stub not in in_use)
+    _remove(stub for stub in relied_on if stub not in in_use)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class Check(NamedTuple):
 
     what: str
     held: bool
-    found: object
+    found: str | int | None
 
 
 def main() -> int:
@@ -69,7 +69,7 @@ def main() -> int:
 
 def failure_line(check: Check) -> str:
     """What is said of a check that did not hold."""
-    return f"  FAILED  {check.what}; found {check.found!r}"
+    return f"  FAILED  {check.what}; found: {check.found}"
 
 
 def exchange(root: Path, project: Path) -> Iterator[Check]:
@@ -90,13 +90,17 @@ def exchange(root: Path, project: Path) -> Iterator[Check]:
         status = client.close()
 
     yield Check("the turn ended with end_turn", stop_reason == "end_turn", stop_reason)
-    calls = final_statuses(client)
-    yield Check("four tool calls were completed", list(calls.values()) == ["completed"] * 4, calls)
+    statuses = final_statuses(client)
+    yield Check(
+        "four tool calls were completed",
+        statuses == ["completed"] * 4,
+        f"{statuses}, and the agent said:\n{client.spoken_text()}",
+    )
     titles = [permission["title"] for permission in client.permissions]
     yield Check(
         "permission was asked twice: for the protected file and for the command",
         len(titles) == 2,
-        titles,
+        "; ".join(titles),
     )
     greeter = content(project / "greeter.py")
     yield Check("greeter.py was edited", greeter == kinder_greeter(), greeter)
@@ -109,13 +113,14 @@ def exchange(root: Path, project: Path) -> Iterator[Check]:
     yield Check("the agent ended with its input", status == 0, status)
 
 
-def final_statuses(client: Client) -> dict[str, str]:
-    """The last status of each tool call."""
-    return {
+def final_statuses(client: Client) -> list[str]:
+    """The last status of each tool call, in their order."""
+    statuses = {
         update["toolCallId"]: update["status"]
         for update in client.updates
         if update.get("sessionUpdate") == "tool_call_update" and update.get("status")
     }
+    return list(statuses.values())
 
 
 def kinder_greeter() -> str:

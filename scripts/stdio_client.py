@@ -129,6 +129,14 @@ class Client:
             self._receive()
         return str(self.updates[-1].get("stopReason"))
 
+    def spoken_text(self) -> str:
+        """What the agent said in the updates so far."""
+        return "".join(
+            update["content"]["text"]
+            for update in self.updates
+            if update.get("sessionUpdate") == "agent_message_chunk"
+        )
+
     def close(self) -> int:
         """
         Close the server's stdin, read what it still says, and wait; its exit status.

@@ -18,6 +18,7 @@ from term2_acp.handlers.updates_v2 import UpdatesV2
 from term2_acp.handlers.v2 import HandlersV2
 from term2_acp.permissions import PermissionClient, Permissions
 from term2_acp.providers.offline import OfflineProvider
+from term2_acp.redaction import Redactor
 from term2_acp.registry import SessionRegistry
 from term2_acp.rpc.engine import Engine
 from term2_acp.selection import Selection, select
@@ -74,6 +75,7 @@ class _Core:
         self._sink = sink
         self._client = client
         self._provider = OfflineProvider()
+        self._redactor = Redactor()
         self._tools = builtin_tools()
         self._specs = tool_specs(self._tools)
 
@@ -93,6 +95,7 @@ class _Core:
             shell=shell,
             tools={tool.name: tool for tool in self._tools},
             client=self._client,
+            redactor=self._redactor,
         )
         return Session(record, store, self._sink, surroundings, shell.close)
 

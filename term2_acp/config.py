@@ -2,63 +2,151 @@
 
 from __future__ import annotations
 
+import math
+import os
+import re
+import stat
 import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
-from cattrs import BaseValidationError, Converter, transform_error
+from cattrs import AttributeValidationNote, BaseValidationError, Converter, IterableValidationNote
 
-KINDS = ("openai-compatible", "openai", "anthropic", "offline")
+OFFLINE = "offline"
+KINDS = ("openai-compatible", "openai", "anthropic", OFFLINE)
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+# In the order in which a key in the environment is looked for; the catalog describes them.
+BUILTIN_PROVIDERS = ("openai", "anthropic", "openrouter", "ollama", OFFLINE)
+# Built-in providers whose address and kind the file need not repeat.
+_WITH_ADDRESS = ("openrouter", "ollama")
+
+_MAX_FILE_BYTES = 1 << 20
+_MAX_COUNT = 10**9
+_MAX_IDLE_S = 86_400
+_MAX_SHOWN = 80
+_PROVIDER_NAME = re.compile(r"\w[\w.+@-]*")
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BASE_URL = re.compile(
+    r"https?://([^\s/?#@]+@)?(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(:(?P<port>\d{1,5}))?(/[^\s?#]*)?",
+    re.IGNORECASE,
+)
+
+_Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 class ConfigError(Exception):
-    """The configuration or a flag cannot be used; the message says what would be right."""
+    """
+    The configuration or a flag cannot be used.
+
+    The message's first line says what is wrong and what would be right; candidates may
+    follow on lines of their own.
+    """
 
 
-def _above_zero(_instance: object, _attribute: attrs.Attribute[Any], value: float) -> None:
-    if value <= 0:
-        raise ValueError(f"must be above 0, not {value}")
+class _InvalidValueError(ValueError):
+    """A value that its own class refused; `key` is the field's name."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(problem)
+        self.key = key
 
 
-def _one_of(*words: str) -> Any:
-    def check(_instance: object, _attribute: attrs.Attribute[Any], value: str | None) -> None:
-        if value is not None and value not in words:
-            raise ValueError(f"must be one of {', '.join(words)}, not {value!r}")
+def _rule(accepts: Callable[[Any], bool], right: str, *, shown: bool = True) -> _Validator:
+    """A validator for values that are given; `right` completes "must be"."""
+
+    def check(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None and not accepts(value):
+            got = f", not {show(value)}" if shown else ""
+            raise _InvalidValueError(attribute.name, f"must be {right}{got}")
 
     return check
 
 
+def _one_of(words: tuple[str, ...]) -> _Validator:
+    return _rule(lambda value: value in words, f"one of {', '.join(words)}")
+
+
+def _is_address(text: str) -> bool:
+    match = _BASE_URL.fullmatch(text)
+    return match is not None and int(match["port"] or 0) < 1 << 16
+
+
+def _are_efforts(words: tuple[str, ...]) -> bool:
+    return len(set(words)) == len(words) and set(words) <= set(EFFORTS)
+
+
+def is_model_id(text: str) -> bool:
+    """Whether a text can be a model's id: printable, and no space at its ends."""
+    return text != "" and text.isprintable() and text == text.strip()
+
+
+_COUNT = _rule(lambda value: 0 < value <= _MAX_COUNT, f"a whole number from 1 to {_MAX_COUNT}")
+_NAME = _rule(is_model_id, "a name without line breaks and without spaces around it")
+
+
 @attrs.frozen
 class ModelSettings:
-    """One model of a configured provider; the window is in tokens."""
+    """One model of a configured provider; window and output limit are in tokens."""
 
-    id: str
-    context_window: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(_above_zero)
+    id: str = attrs.field(validator=_NAME)
+    context_window: int | None = attrs.field(default=None, validator=_COUNT)
+    max_output_tokens: int | None = attrs.field(default=None, validator=_COUNT)
+    efforts: tuple[str, ...] | None = attrs.field(
+        default=None,
+        validator=_rule(_are_efforts, f"a list of different words out of {', '.join(EFFORTS)}"),
     )
 
 
 @attrs.frozen
 class ProviderSettings:
-    """A provider named in the file."""
+    """
+    A provider named in the file.
 
-    kind: str = attrs.field(validator=_one_of(*KINDS))
-    base_url: str | None = None
-    api_key_env: str | None = None
-    models: tuple[ModelSettings, ...] | None = None
+    `kind` may be left out only for a built-in provider, whose settings the table overrides
+    one by one.
+    """
+
+    kind: str | None = attrs.field(default=None, validator=_one_of(KINDS))
+    base_url: str | None = attrs.field(
+        default=None,
+        validator=_rule(
+            _is_address,
+            "an http or https address with a host, such as http://127.0.0.1:8080/v1,"
+            " without a query",
+            shown=False,  # it may hold a password
+        ),
+    )
+    api_key_env: str | None = attrs.field(
+        default=None,
+        validator=_rule(
+            lambda text: _VARIABLE.fullmatch(text) is not None,
+            "the name of an environment variable, not a key",
+            shown=False,  # it may be the key
+        ),
+    )
+    models: tuple[ModelSettings, ...] | None = attrs.field(
+        default=None, validator=_rule(bool, "left out or name a model", shown=False)
+    )
 
 
 @attrs.frozen
 class Config:
-    """Every setting, with its default."""
+    """Every setting, with its default; times are in seconds."""
 
-    provider: str | None = None
-    model: str | None = None
-    effort: str | None = attrs.field(default=None, validator=_one_of(*EFFORTS))
-    max_turn_requests: int = attrs.field(default=100, validator=_above_zero)
-    max_sessions: int = attrs.field(default=128, validator=_above_zero)
-    stream_idle_timeout_s: float = attrs.field(default=120.0, validator=_above_zero)
+    provider: str | None = attrs.field(default=None, validator=_NAME)
+    model: str | None = attrs.field(default=None, validator=_NAME)
+    effort: str | None = attrs.field(default=None, validator=_one_of(EFFORTS))
+    max_turn_requests: int = attrs.field(default=100, validator=_COUNT)
+    max_sessions: int = attrs.field(default=128, validator=_COUNT)
+    stream_idle_timeout_s: float = attrs.field(
+        default=120.0,
+        validator=_rule(
+            lambda value: math.isfinite(value) and 0 < value <= _MAX_IDLE_S,
+            f"a number of seconds above 0 and at most {_MAX_IDLE_S}",
+        ),
+    )
     providers: dict[str, ProviderSettings] = attrs.Factory(dict)
 
 
@@ -69,22 +157,84 @@ def load(path: str) -> tuple[Config, list[str]]:
     Returns the settings and a warning for each key that is not known.
 
     Raises:
-        ConfigError: it is not TOML, or a key has a wrong value; the key is named.
+        ConfigError: it cannot be read, is not TOML or has a wrong value; the file and
+            the key are named.
     """
     try:
-        with open(path, "rb") as file:
-            data = tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from None
-    try:
+        data = _parse(_read(path))
+        unknown = _survey(data)
         config = _converter().structure(data, Config)
+        problems = list(_contradictions(config))
     except BaseValidationError as error:
-        texts = transform_error(error, path="", format_exception=_describe)
-        reasons = "; ".join(_key_first(text) for text in texts)
-        raise ConfigError(f"{path}: {reasons}") from None
-    return config, [f"{path}: unknown key {key}" for key in _unknown(data, Config, "")]
+        problems = list(_problems(error, ""))
+    except _UnusableFileError as error:
+        problems = [str(error)]
+    if problems:
+        raise ConfigError(f"{path}: {'; '.join(problems)}")
+    return config, [f"{path}: {warning}" for warning in unknown]
+
+
+class _UnusableFileError(Exception):
+    """Nothing of the file can be used; the message goes after its name."""
+
+
+def _read(path: str) -> bytes:
+    try:
+        # A pipe would never end, and opening one would wait.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise _UnusableFileError("is not a file")
+        with open(path, "rb") as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise _UnusableFileError(f"cannot be read: {error.strerror}") from None
+    if len(content) > _MAX_FILE_BYTES:
+        raise _UnusableFileError(f"is larger than {_MAX_FILE_BYTES} bytes")
+    return content
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _UnusableFileError(f"is not UTF-8 (at line {line})") from None
+    except ValueError as error:  # also a number with too many digits
+        raise _UnusableFileError(f"is not TOML: {error}") from None
+    except RecursionError:
+        raise _UnusableFileError("is not TOML: values are nested too deeply") from None
+
+
+def _survey(data: Mapping[str, Any]) -> list[str]:
+    """Tell the keys that mean nothing; tables and lists are checked to be where they belong."""
+    unknown = [*_surplus(data, Config, "")]
+    for name, provider in _table(data.get("providers", {}), "providers").items():
+        path = f"providers.{_key(name)}"
+        unknown += _surplus(_table(provider, path), ProviderSettings, f"{path}.")
+        for index, model in enumerate(_list(provider.get("models", []), f"{path}.models")):
+            unknown += _surplus(
+                _table(model, f"{path}.models[{index}]"), ModelSettings, f"{path}.models[{index}]."
+            )
+            _list(model.get("efforts", []), f"{path}.models[{index}].efforts")
+    return unknown
+
+
+def _surplus(table: Mapping[str, Any], cls: type, prefix: str) -> Iterator[str]:
+    known = [field.name for field in attrs.fields(cls)]
+    for key in table:
+        if key not in known:
+            yield f"unknown key {prefix}{_key(key)}; known here are {', '.join(known)}"
+
+
+def _table(value: Any, path: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _UnusableFileError(f"{path} must be a table, not {show(value)}")
+    return value
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _UnusableFileError(f"{path} must be a list, not {show(value)}")
+    return value
 
 
 def _converter() -> Converter:
@@ -94,35 +244,72 @@ def _converter() -> Converter:
     return converter
 
 
-def _strict(cls: type, article: str) -> Any:
+def _strict(cls: type, article: str) -> Callable[[Any, Any], Any]:
+    """A hook without conversions but from whole numbers to others; a boolean is no number."""
+
     def structure(value: Any, _type: Any) -> Any:
-        if type(value) is not cls and not (cls is float and type(value) is int):
-            raise ValueError(f"must be {article}, not {value!r}")
+        if cls is float and type(value) is int:
+            return float(value) if abs(value) < _MAX_COUNT else math.inf
+        if type(value) is not cls:
+            raise ValueError(f"must be {article}, not {show(value)}")
         return value
 
     return structure
 
 
-def _describe(error: BaseException, _type: type | None) -> str:
-    if isinstance(error, KeyError):
-        return "is missing"
-    if isinstance(error, ValueError):
-        return str(error)
-    return "has a value of the wrong kind"
+def _problems(error: BaseValidationError, path: str) -> Iterator[str]:
+    """What cattrs and the classes refused, each with the path of its key."""
+    for inner in error.exceptions:
+        place = path
+        for note in getattr(inner, "__notes__", ()):
+            if isinstance(note, AttributeValidationNote):
+                place = f"{path}.{note.name}".lstrip(".")
+            elif isinstance(note, IterableValidationNote):
+                index = note.index
+                place += f"[{index}]" if isinstance(index, int) else f".{_key(index)}"
+        if isinstance(inner, BaseValidationError):
+            yield from _problems(inner, place)
+        elif isinstance(inner, _InvalidValueError):
+            yield f"{place}.{inner.key} {inner}".lstrip(".")
+        else:
+            yield f"{place} {'is missing' if isinstance(inner, KeyError) else inner}"
 
 
-def _key_first(text: str) -> str:
-    description, _, path = text.rpartition(" @ ")
-    return f"{path.removeprefix('.')} {description}"
+def _contradictions(config: Config) -> Iterator[str]:
+    """What is wrong with providers beyond single values."""
+    for name, provider in config.providers.items():
+        path = f"providers.{_key(name)}"
+        if not _PROVIDER_NAME.fullmatch(name):
+            yield (
+                f"{path} cannot be named so; a name has letters, digits and any of ._+@-"
+                " and begins with a letter or a digit"
+            )
+        elif provider.kind is None and name not in BUILTIN_PROVIDERS:
+            yield f"{path}.kind is missing; it must be one of {', '.join(KINDS)}"
+        elif name == OFFLINE and provider.kind not in (None, OFFLINE):
+            yield f"{path}.kind must be {OFFLINE!r} or left out, not {show(provider.kind)}"
+        elif (provider.kind, provider.base_url) == ("openai-compatible", None) and (
+            name not in _WITH_ADDRESS
+        ):
+            yield f"{path}.base_url is missing; kind 'openai-compatible' needs it"
+        seen = set()
+        for index, model in enumerate(provider.models or ()):
+            if model.id in seen:
+                yield f"{path}.models[{index}].id is given twice: {show(model.id)}"
+            seen.add(model.id)
 
 
-def _unknown(data: dict[str, Any], cls: type, prefix: str) -> list[str]:
-    known = {field.name for field in attrs.fields(cls)}
-    unknown = [f"{prefix}{key}" for key in data if key not in known]
-    if cls is Config:
-        for name, provider in data.get("providers", {}).items():
-            unknown += _unknown(provider, ProviderSettings, f"{prefix}providers.{name}.")
-    elif cls is ProviderSettings:
-        for index, model in enumerate(data.get("models", ())):
-            unknown += _unknown(model, ModelSettings, f"{prefix}models[{index}].")
-    return unknown
+def _key(name: str) -> str:
+    """A key as it is written in a path."""
+    return name if _PLAIN_KEY.fullmatch(name) else show(name)
+
+
+def show(value: object) -> str:
+    """A value as a message shows it: on one line, escaped, cut where it is long."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number with too many digits"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -46,4 +46,4 @@ def make_sure_open() -> None:
 
 
 def _writer(fd: int) -> TextIO:
-    return open(fd, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
+    return open(fd, "w", encoding="utf-8", closefd=False, buffering=1)

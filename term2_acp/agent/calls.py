@@ -13,10 +13,13 @@ import attrs
 from term2_acp.agent.cancel import Cancelled, CancelToken
 from term2_acp.agent.ports import (
     CallPlan,
+    DiffContent,
+    FileChange,
     Shell,
     TerminalContent,
     TextContent,
     Tool,
+    ToolContent,
     ToolContext,
     ToolError,
     ToolKind,
@@ -48,6 +51,7 @@ from term2_acp.permissions import (
     Permissions,
     choice_of,
 )
+from term2_acp.redaction import Redactor
 from term2_acp.tools.parameters import parse_arguments
 from term2_acp.workspace import FileScope, Workspace
 
@@ -90,6 +94,7 @@ class Surroundings:
     shell: Shell
     tools: Mapping[str, Tool]
     client: PermissionClient
+    redactor: Redactor
 
 
 class CallRunner:
@@ -105,6 +110,11 @@ class CallRunner:
         self._log = log
         self._asking = 0
         self._asking_lock = threading.Lock()
+
+    def as_logged(self, calls: Sequence[PlannedCall]) -> tuple[PlannedCall, ...]:
+        """The calls as they are stored and told to the model again: without credentials."""
+        redact = self._around.redactor.arguments
+        return tuple(attrs.evolve(call, arguments=redact(call.arguments)) for call in calls)
 
     def run_all(self, calls: Sequence[PlannedCall], note: str = "") -> list[bool]:
         """
@@ -210,9 +220,9 @@ class CallRunner:
             session_id=self._around.session_id,
             tool_call_id=call.tool_call_id,
             name=tool.name,
-            title=plan.title,
+            title=self._around.redactor.text(plan.title),
             kind=tool.kind,
-            raw_input=_raw_input(call),
+            raw_input=self._raw_input(call),
             locations=plan.locations,
             options=judgement.offer(),
         )
@@ -238,9 +248,12 @@ class CallRunner:
                 self._log.emit(StateChanged(SessionState.RUNNING))
 
     def _open_terminal(self, call: PlannedCall, command: str) -> LiveTerminal:
-        terminal = LiveTerminal(new_id("term"), self._log.emit)
+        redactor = self._around.redactor
+        terminal = LiveTerminal(new_id("term"), self._log.emit, redactor)
         self._log.emit(
-            TerminalOpened(terminal.terminal_id, command, self._around.workspace.root),
+            TerminalOpened(
+                terminal.terminal_id, redactor.text(command), self._around.workspace.root
+            ),
             ToolCallShowed(call.tool_call_id, (TerminalContent(terminal.terminal_id),)),
         )
         return terminal
@@ -253,9 +266,9 @@ class CallRunner:
             ToolCallCreated(
                 tool_call_id=call.tool_call_id,
                 name=tool.name,
-                title=plan.title,
+                title=self._around.redactor.text(plan.title),
                 kind=tool.kind,
-                raw_input=_raw_input(call),
+                raw_input=self._raw_input(call),
                 locations=plan.locations,
             )
         )
@@ -268,7 +281,7 @@ class CallRunner:
                 name=call.name,
                 title=call.name or "unnamed tool",
                 kind=tool.kind if tool else ToolKind.OTHER,
-                raw_input=_raw_input(call),
+                raw_input=self._raw_input(call),
             )
         )
         self._end(call, ToolStatus.FAILED, ToolOutcome(reason, failed=True), note)
@@ -276,19 +289,41 @@ class CallRunner:
     def _end(
         self, call: PlannedCall, status: ToolStatus, outcome: ToolOutcome, note: str = ""
     ) -> None:
+        text = self._around.redactor.text(outcome.text)
         self._log.emit(
             ToolCallEnded(
                 tool_call_id=call.tool_call_id,
                 status=status,
-                result=f"{outcome.text}\n\n{note}" if note else outcome.text,
-                content=outcome.content or (TextContent(outcome.text),),
+                result=f"{text}\n\n{note}" if note else text,
+                content=self._shown(outcome.content) or (TextContent(text),),
                 locations=outcome.locations,
             )
         )
 
+    def _raw_input(self, call: PlannedCall) -> Any:
+        try:
+            return self._around.redactor.value(json.loads(call.arguments))
+        except (ValueError, RecursionError):
+            return self._around.redactor.text(call.arguments)
 
-def _raw_input(call: PlannedCall) -> Any:
-    try:
-        return json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return call.arguments
+    def _shown(self, content: Sequence[ToolContent]) -> tuple[ToolContent, ...]:
+        return tuple(self._without_credentials(item) for item in content)
+
+    def _without_credentials(self, item: ToolContent) -> ToolContent:
+        text = self._around.redactor.text
+        match item:
+            case TextContent():
+                return TextContent(text(item.text))
+            case DiffContent(changes):
+                return DiffContent(
+                    tuple(
+                        FileChange(
+                            change.path,
+                            None if change.old is None else text(change.old),
+                            None if change.new is None else text(change.new),
+                        )
+                        for change in changes
+                    )
+                )
+            case TerminalContent():
+                return item

@@ -166,7 +166,8 @@ class AgentLoop:
             finish = stream.finish
             runs = finish in (FinishReason.STOP, FinishReason.TOOL_CALLS)
             planned = stream.calls() if runs else ()
-            ended = StepEnded(str(finish), planned, self._provider.name, stream.state)
+            logged = calls.as_logged(planned)
+            ended = StepEnded(str(finish), logged, self._provider.name, stream.state)
             context.emit(ended)
             self._report(stream.usage, context)
             if finish is FinishReason.LENGTH:

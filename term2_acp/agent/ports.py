@@ -208,12 +208,21 @@ class Terminal(Protocol):
 
     terminal_id: str
 
-    def output(self, data: bytes) -> None:
-        """Append bytes; may block while the client does not read."""
+    def output(self, data: bytes) -> bytes:
+        """
+        Show bytes; may block while the client does not read.
+
+        Returns what may be told of what came so far: credentials are replaced, and
+        what may be the beginning of one waits for the next bytes or `finish`.
+        """
+        ...
+
+    def finish(self) -> bytes:
+        """Show what waited, and return it."""
         ...
 
     def exited(self, exit_code: int | None, signal: str | None) -> None:
-        """Mark the terminal as ended; once."""
+        """Mark the terminal as ended; once, after `finish`."""
         ...
 
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from term2_acp.eventlog import Event, TerminalExited, TerminalOutput
+from term2_acp.redaction import RedactedStream, Redactor
 
 HEAD_BYTES = 1024 * 1024
 """So much of a command's output is shown as it comes."""
@@ -20,16 +21,28 @@ class LiveTerminal:
     Used by the one thread that runs the command.
     """
 
-    def __init__(self, terminal_id: str, emit: Callable[[Event], None]) -> None:
+    def __init__(self, terminal_id: str, emit: Callable[[Event], None], redactor: Redactor) -> None:
         self.terminal_id = terminal_id
+        self._redacted = RedactedStream(redactor)
         self._emit = emit
         self._shown = 0
         self._tail: deque[bytes] = deque()
         self._tail_bytes = 0
         self._omitted = 0
 
-    def output(self, data: bytes) -> None:
-        """Show bytes, or keep them for the end."""
+    def output(self, data: bytes) -> bytes:
+        """Show bytes, or keep them for the end; returns them without credentials."""
+        shown = self._redacted.feed(data)
+        self._show(shown)
+        return shown
+
+    def finish(self) -> bytes:
+        """Show what may have been the beginning of a credential and was none."""
+        shown = self._redacted.finish()
+        self._show(shown)
+        return shown
+
+    def _show(self, data: bytes) -> None:
         head = data[: max(HEAD_BYTES - self._shown, 0)]
         if head:
             self._shown += len(head)

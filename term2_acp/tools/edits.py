@@ -11,13 +11,13 @@ from term2_acp.agent.ports import (
 )
 from term2_acp.files.ledger import Knowledge
 from term2_acp.files.scope import FileEdit
+from term2_acp.redaction import MARKER
 from term2_acp.surrogates import replace_lone_surrogates
 from term2_acp.tools.replacing import first_difference
 
 LARGEST_EDIT = 16 << 20
 """The largest file that is edited, in bytes."""
 
-REDACTED = "[REDACTED]"
 """What a model is shown in place of a credential (spec section 7)."""
 
 
@@ -33,9 +33,9 @@ def refuse_redacted(old: str, new: str, where: str) -> None:
     Raises:
         ToolError: the new text has the marker and the old one has not.
     """
-    if REDACTED in new and REDACTED not in old:
+    if MARKER in new and MARKER not in old:
         raise ToolError(
-            f"{where} contains {REDACTED}, which stands for a credential that you were not "
+            f"{where} contains {MARKER}, which stands for a credential that you were not "
             "shown; writing it would destroy the real value. Leave that part of the file alone. "
             "Nothing was changed."
         )

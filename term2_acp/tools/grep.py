@@ -20,7 +20,8 @@ from term2_acp.files.folder import EntryKind
 from term2_acp.files.text import decode_text
 from term2_acp.surrogates import replace_lone_surrogates
 from term2_acp.tools.bounds import keep_ends, title_line
-from term2_acp.tools.grep_matching import FileFilter, LinePattern, SlowPatternError
+from term2_acp.tools.file_filter import FileFilter
+from term2_acp.tools.line_pattern import LinePattern, SlowPatternError
 from term2_acp.tools.parameters import parameter
 from term2_acp.tools.walking import Found, is_folder, walk
 from term2_acp.workspace import Workspace

@@ -75,8 +75,7 @@ class RunShell:
         kept = OutputBuffer(head_limit=_KEPT_BYTES, tail_limit=_KEPT_BYTES)
 
         def take(data: bytes) -> None:
-            kept.append(data)
-            terminal.output(data)
+            kept.append(terminal.output(data))
 
         try:
             result = context.shell.run(
@@ -87,8 +86,10 @@ class RunShell:
             )
         except BaseException:
             # Cancelled, above all: the terminal must not look as if the command still ran.
+            terminal.finish()
             terminal.exited(None, _KILLED)
             raise
+        kept.append(terminal.finish())
         if result.sandbox_error is not None:
             terminal.exited(None, None)
             raise ToolError(f"The command did not run: {result.sandbox_error}")

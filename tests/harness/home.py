@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import uuid
 from pathlib import Path
 
@@ -93,13 +92,11 @@ class Home:
         folder.mkdir(exist_ok=True)
         (folder / "config.toml").write_text(text, encoding="utf-8")
 
-    def project(self, name: str = "project", *, git: bool = False) -> Path:
+    def project(self, name: str = "project") -> Path:
         """Make a small project (once a name) and give its real path."""
         folder = (self.root / "work" / name).resolve()
         for relative, text in PROJECT.items():
             path = folder / relative
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        if git:
-            subprocess.run(["git", "init", "-q", str(folder)], check=True, timeout=30)
         return folder

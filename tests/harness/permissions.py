@@ -95,10 +95,6 @@ class Permissions:
         """Select an option, offered or not."""
         self.reply(request, {"outcome": {"outcome": "selected", "optionId": option_id}})
 
-    def cancel(self, request: PermissionRequest) -> None:
-        """Answer that the user made no choice."""
-        self.reply(request, {"outcome": {"outcome": "cancelled"}})
-
     def reply(self, request: PermissionRequest, result: Any) -> None:
         """Answer with any result."""
         request.answered = True
@@ -116,10 +112,3 @@ class Permissions:
         choice = self.policy(request) if self.policy is not None else None
         if choice is not None:
             self.answer(request, choice)
-
-    def find(self, request_id: object) -> PermissionRequest | None:
-        """The question with that id."""
-        for request in self.requests:
-            if request.id == request_id and type(request.id) is type(request_id):
-                return request
-        return None

@@ -43,7 +43,6 @@ class ServerProcess:
         self._on_end = on_end
         self._changed = threading.Condition()
         self._stderr = bytearray()
-        self._stderr_ended = False
         self._paused = False
         self._stdout_broken = False
         self._wake_read, self._wake_write = os.pipe()
@@ -125,19 +124,6 @@ class ServerProcess:
         with self._changed:
             return self._stderr.decode(errors="backslashreplace")
 
-    def wait_stderr(self, text: str, timeout: float = 10.0) -> None:
-        """
-        Wait until standard error contains `text`.
-
-        Raises:
-            AssertionError: it does not within `timeout` seconds.
-        """
-        with self._changed:
-            found = self._changed.wait_for(
-                lambda: text.encode() in self._stderr or self._stderr_ended, timeout
-            )
-            assert found and text.encode() in self._stderr, f"stderr lacks {text!r}: {self.stderr}"  # noqa: PT018
-
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the server alone."""
         self.popen.send_signal(number)
@@ -200,7 +186,3 @@ class ServerProcess:
         while data := os.read(self._stderr_pipe.fileno(), READ_SIZE):
             with self._changed:
                 self._stderr += data
-                self._changed.notify_all()
-        with self._changed:
-            self._stderr_ended = True
-            self._changed.notify_all()

@@ -145,7 +145,7 @@ def test_within_a_read_only_folder_only_a_writable_one_is_mounted() -> None:
         ("/root/sock", False),
     ],
 )
-def test_only_what_is_visible_is_masked(path: str, masked: bool) -> None:  # noqa: FBT001
+def test_only_what_is_visible_is_masked(path: str, masked: bool) -> None:
     """A mask elsewhere would have to create its mount point."""
     tools = (Readable("/home/ada/.pyenv", "/home/ada/.pyenv"),)
     files = arrange(layout(masked_files=(path,), readable=tools))

@@ -54,8 +54,10 @@ _REFUSED = {
     ),
     "read credentials by name": ("cat {home}/.ssh/id_rsa", "No such file"),
     "read credentials through proc": (
-        "cat /proc/1/root{home}/.ssh/id_rsa || cat /proc/self/root{home}/.ssh/id_rsa "
-        "|| cat /proc/1/cwd/../home/.ssh/id_rsa",
+        (
+            "cat /proc/1/root{home}/.ssh/id_rsa || cat /proc/self/root{home}/.ssh/id_rsa "
+            "|| cat /proc/1/cwd/../home/.ssh/id_rsa"
+        ),
         "No such file",
     ),
     "list our state": ("ls {state}", "No such file"),
@@ -129,8 +131,8 @@ def test_absent_protected_path_cannot_be_created(machine: Machine, name: str) ->
     """Neither as a file nor as a folder nor as a link; afterwards nothing is there."""
     machine.open_session()
     ran = machine.run(
-        f"mkdir -p $(dirname {name}); echo x > {name}; rmdir {name}; mv {name} {name}2; ln -sfn /etc {name}"
-        f"; echo x > {name}/x; mv $(dirname {name}) gone 2>/dev/null; exit 1"
+        f"mkdir -p $(dirname {name}); echo x > {name}; rmdir {name}; mv {name} {name}2; "
+        f"ln -sfn /etc {name}; echo x > {name}/x; mv $(dirname {name}) gone 2>/dev/null; exit 1"
     )
     assert ran.exit_code == 1
     assert not os.path.lexists(machine.workspace / name)
@@ -175,7 +177,8 @@ def test_own_loopback_works(equipped: Machine) -> None:
     """A command can talk to a server that it starts itself."""
     ran = equipped.run(
         "python3 -c \"import socket; s=socket.create_server(('127.0.0.1',0));"
-        "c=socket.create_connection(s.getsockname()); c.send(b'ping'); print(s.accept()[0].recv(9))\""
+        "c=socket.create_connection(s.getsockname()); c.send(b'ping'); "
+        'print(s.accept()[0].recv(9))"'
     )
     assert ran.text == "b'ping'\n"
 

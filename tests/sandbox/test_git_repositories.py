@@ -16,16 +16,28 @@ _WORK = (
 )
 
 
-@pytest.fixture(params=["plain", "worktree", "submodule", "bare worktree", "inside bare", "nested"])
+_KINDS = (
+    "plain",
+    "worktree",
+    "worktree in the home",
+    "submodule",
+    "bare worktree",
+    "inside bare",
+    "nested",
+)
+
+
+@pytest.fixture(params=_KINDS)
 def checkout(machine: Machine, request: pytest.FixtureRequest) -> Path:
     """A working copy of each kind, with `file.txt` committed."""
-    origin = machine.repository(machine.base / "origin")
     kind = request.param
+    place = machine.home / "src" if kind.endswith("home") else machine.base
+    origin = machine.repository(place / "origin")
     if kind == "plain":
         return machine.repository()
-    if kind == "worktree":
-        machine.git("worktree", "add", "-q", "-b", "side", str(machine.base / "wt"), folder=origin)
-        return machine.base / "wt"
+    if kind.startswith("worktree"):
+        machine.git("worktree", "add", "-q", "-b", "side", str(place / "wt"), folder=origin)
+        return place / "wt"
     if kind == "submodule":
         super_project = machine.repository()
         machine.git("submodule", "add", "-q", str(origin), "sub")
@@ -89,7 +101,8 @@ def test_hooks_and_config_stay_as_they_are(machine: Machine, checkout: Path) -> 
             f"echo evil > {folder}/hooks/pre-commit; rm -rf {folder}/hooks",
             f"echo evil > {folder}/config.worktree; echo /evil > {folder}/commondir",
             f"rm -f {folder}/config {folder}/commondir {folder}/gitdir",
-            f"mv {folder} {folder}.2; mv {folder}/config {folder}/c2; mv {folder}/hooks {folder}/h2",
+            f"mv {folder} {folder}.2; mv {folder}/config {folder}/c2",
+            f"mv {folder}/hooks {folder}/h2",
         ]
     machine.run("; ".join(commands))
     assert before == {
@@ -111,7 +124,8 @@ def test_hooks_of_a_submodule_stay_from_the_super_project(machine: Machine) -> N
     machine.open_session()
     machine.run(
         "cd .git/modules; echo x >> sub/config; echo x > sub/hooks/post-commit; mv sub s2; "
-        "cp -r sub s3; rm -rf sub; mv s3 sub; cd ..; mv modules m2; echo /evil > modules/sub/commondir"
+        "cp -r sub s3; rm -rf sub; mv s3 sub; cd ..; mv modules m2; "
+        "echo /evil > modules/sub/commondir"
     )
     assert before == machine.snapshot(module / "hooks", module / "config")
     assert not (module / "commondir").exists()
@@ -258,3 +272,14 @@ def test_repository_cannot_run_a_program_when_a_session_starts(machine: Machine)
     assert not witness.exists()
     machine.git("status")
     assert witness.exists(), "the trap does not work, so the test proves nothing"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_git_reads_a_repository_of_another_user(machine: Machine) -> None:
+    """As outside for a user who trusts that folder: a command cannot write there, but can look."""
+    machine.repository()
+    for path in (machine.workspace, *machine.workspace.rglob("*")):
+        os.chown(path, 12345, 12345)
+    machine.open_session()
+    ran = machine.run("git log --format=%s; git status --short")
+    assert (0, "first\n") == (ran.exit_code, ran.text)

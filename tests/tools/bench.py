@@ -36,8 +36,12 @@ class RecordingTerminal:
     shown: bytearray = attrs.field(factory=bytearray)
     exits: list[tuple[int | None, str | None]] = attrs.field(factory=list)
 
-    def output(self, data: bytes) -> None:
+    def output(self, data: bytes) -> bytes:
         self.shown += data
+        return data
+
+    def finish(self) -> bytes:
+        return b""
 
     def exited(self, exit_code: int | None, signal: str | None) -> None:
         self.exits.append((exit_code, signal))
