@@ -61,6 +61,11 @@ _KEY_BEGIN = "-----BEGIN "
 _KEY_BLOCK = re.compile(
     r"-----BEGIN (?P<kind>[A-Z ]*PRIVATE KEY)-----.*?(?:-----END (?P=kind)-----|\Z)", re.DOTALL
 )
+# A header that is not complete, or a private key without its end.
+_OPEN_BLOCK = re.compile(
+    r"-----BEGIN (?:[A-Z ]*-{0,4}\Z|[A-Z ]*PRIVATE KEY-----(?:(?!-----END [A-Z ]+-----).)*\Z)",
+    re.DOTALL,
+)
 _OPEN_TOKEN = re.compile(
     rf"(?<![A-Za-z0-9_])(?:{'|'.join(map(re.escape, _PREFIXES))})[A-Za-z0-9_.-]*\Z"
 )
@@ -117,9 +122,9 @@ class Redactor:
     def held_back(self, text: str) -> int:
         """How many characters at the end may be the beginning of a secret."""
         held = max((_overlap(text, value) for value in self._values), default=0)
-        begin = text.rfind(_KEY_BEGIN)
-        if begin >= 0 and _KEY_BLOCK.search(text, begin):
-            held = max(held, len(text) - begin)
+        block = _OPEN_BLOCK.search(text, max(text.rfind(_KEY_BEGIN), 0))
+        if block:
+            held = max(held, len(text) - block.start())
         held = max(held, _overlap(text, _KEY_BEGIN))
         token = _OPEN_TOKEN.search(text, max(len(text) - _LONGEST_HELD, 0))
         if token:

@@ -251,7 +251,7 @@ def _refusal(text: str, candidates: list[str]) -> ConfigError:
     """One diagnostic: what is wrong, then the candidates on lines of their own."""
     if not candidates:
         return ConfigError(text)
-    shown = [f"  {candidate}" for candidate in candidates[:_MAX_CANDIDATES]]
+    lines = [f"{text}:", *candidates[:_MAX_CANDIDATES]]
     if len(candidates) > _MAX_CANDIDATES:
-        shown.append(f"  and {len(candidates) - _MAX_CANDIDATES} more")
-    return ConfigError("\n".join([f"{text}:", *shown]))
+        lines.append(f"and {len(candidates) - _MAX_CANDIDATES} more")
+    return ConfigError("\n".join(lines))

@@ -26,10 +26,12 @@ class Interrupter:
     """
     Ends the present network wait of one exchange, and every later one.
 
-    `interrupt` may be called from any thread and never blocks.
+    `interrupt` may be called from any thread and never blocks. `patience_s`, where it
+    is set, bounds each further wait for bytes; only the reading thread touches it.
     """
 
     def __init__(self) -> None:
+        self.patience_s: float | None = None
         self._lock = threading.Lock()
         self._interrupted = False
         self._end: Callable[[], None] | None = None
@@ -93,6 +95,9 @@ class InterruptibleStream(httpcore2.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Wait for bytes; empty at the end of the stream and after an interrupt."""
+        patience_s = self._interrupter.patience_s
+        if patience_s is not None:
+            timeout = patience_s if timeout is None else min(timeout, patience_s)
         try:
             self._socket.settimeout(timeout)
             return self._socket.recv(max_bytes)

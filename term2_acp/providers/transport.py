@@ -8,6 +8,9 @@ shuts it disturbs nobody else.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import ssl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -16,7 +19,7 @@ import httpcore2
 import httpx2
 
 from term2_acp.agent.cancel import CancelToken
-from term2_acp.providers.connection import InterruptibleBackend, Interrupter
+from term2_acp.providers.connection import Interrupter, InterruptibleBackend
 from term2_acp.providers.proxies import proxy_for
 
 CONNECT_TIMEOUT_S = 10.0
@@ -52,6 +55,19 @@ class Connections:
 
     idle_timeout_s: float
 
+    @classmethod
+    def prepare(cls, base_url: str | None, idle_timeout_s: float) -> Connections:
+        """
+        Load what the first request needs, unless that goes to a plain `http://` URL.
+
+        It reads the certificates of the machine, about 0.1 s, so that no prompt waits
+        for it; a fault in them is told by the request that needs them.
+        """
+        if base_url is None or not base_url.lower().startswith("http://"):
+            with contextlib.suppress(OSError):
+                _ssl_context()
+        return cls(idle_timeout_s)
+
     @property
     def timeout(self) -> httpx2.Timeout:
         """The time-outs of a request, for the SDK."""
@@ -59,9 +75,9 @@ class Connections:
         return httpx2.Timeout(connect=CONNECT_TIMEOUT_S, read=idle, write=idle, pool=idle)
 
     @contextmanager
-    def exchange(self, cancel: CancelToken) -> Iterator[httpx2.Client]:
+    def exchange(self, cancel: CancelToken) -> Iterator[Exchange]:
         """
-        A client for the requests of one thread, closed after the block.
+        What one thread needs for a request; closed after the block.
 
         Once `cancel` is set, whatever its requests wait for fails at once with an
         `httpx2.RequestError` or the end of the stream; the caller asks `cancel` why.
@@ -72,7 +88,19 @@ class Connections:
             cancel.on_cancel(interrupter.interrupt),
             httpx2.Client(transport=transport, timeout=self.timeout, trust_env=False) as client,
         ):
-            yield client
+            yield Exchange(client, interrupter)
+
+
+@attrs.frozen
+class Exchange:
+    """The client of one exchange, and a hold on its connection."""
+
+    client: httpx2.Client
+    _interrupter: Interrupter
+
+    def hurry(self, patience_s: float) -> None:
+        """Wait at most so long for each further piece; from the thread that reads."""
+        self._interrupter.patience_s = patience_s
 
 
 class _Transport(httpx2.BaseTransport):
@@ -113,17 +141,13 @@ class _Transport(httpx2.BaseTransport):
 
     def _make_pool(self, url: httpx2.URL) -> httpcore2.ConnectionPool:
         backend = InterruptibleBackend(self._interrupter)
-        context = _ssl_context() if url.scheme == "https" else None
+        context = _certificates() if url.scheme == "https" else None
         proxy = proxy_for(url.scheme, url.host)
         if proxy is None:
             return httpcore2.ConnectionPool(
                 ssl_context=context, max_keepalive_connections=0, network_backend=backend
             )
-        settings = httpx2.Proxy(proxy)
-        if settings.url.scheme != "http":
-            raise httpx2.ProxyError(
-                f"it is of the kind {settings.url.scheme}, and only http:// proxies can be used"
-            )
+        settings = _read_proxy(proxy)
         return httpcore2.HTTPProxy(
             proxy_url=httpcore2.URL(
                 scheme=settings.url.raw_scheme,
@@ -159,6 +183,28 @@ class _Body(httpx2.SyncByteStream):
 
     def close(self) -> None:
         self._response.close()
+
+
+def _read_proxy(text: str) -> httpx2.Proxy:
+    try:
+        proxy = httpx2.Proxy(text)
+    except (ValueError, httpx2.InvalidURL):
+        raise httpx2.ProxyError("its URL cannot be understood") from None
+    if proxy.url.scheme != "http":
+        raise httpx2.ProxyError(f"only http:// proxies can be used, not {proxy.url.scheme}://")
+    return proxy
+
+
+def _certificates() -> ssl.SSLContext:
+    try:
+        return _ssl_context()
+    except OSError as error:
+        raise httpx2.ConnectError(f"the certificates cannot be loaded: {error}") from error
+
+
+@functools.cache
+def _ssl_context() -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
 
 
 @contextmanager

@@ -18,8 +18,6 @@ from term2_acp.tools.replacing import first_difference
 LARGEST_EDIT = 16 << 20
 """The largest file that is edited, in bytes."""
 
-"""What a model is shown in place of a credential (spec section 7)."""
-
 
 def refuse_redacted(old: str, new: str, where: str) -> None:
     """
