@@ -10,7 +10,7 @@ and each provider must have a default that it lists.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import re
 import sys
@@ -61,7 +61,7 @@ def problems(catalog: Any) -> Iterator[str]:
         yield f"the catalog must have exactly {sorted(TOP)}"
         return
     try:
-        datetime.date.fromisoformat(catalog["date"])
+        dt.date.fromisoformat(catalog["date"])
     except (TypeError, ValueError):
         yield f"date must be YYYY-MM-DD, not {catalog['date']!r}"
     if not is_list_of_texts(catalog["note"]):
@@ -117,7 +117,8 @@ def model_problems(model: dict[str, Any], *, sourced: bool) -> Iterator[str]:
             yield f"{key} must be a number of tokens or null"
     if type(window) is int and type(output) is int and output > window:
         yield "max_output_tokens must fit into context_window"
-    if efforts is not None and efforts != [word for word in EFFORTS if word in efforts]:
+    ordered = isinstance(efforts, list) and efforts == [w for w in EFFORTS if w in efforts]
+    if efforts is not None and not ordered:
         yield f"efforts must be null or words out of {EFFORTS}, in that order"
     sources = model["sources"]
     if not is_list_of_texts(sources) or not all(s.startswith("https://") for s in sources):

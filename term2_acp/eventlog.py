@@ -20,6 +20,7 @@ from cattrs.strategies import configure_tagged_union
 from term2_acp.agent.ports import (
     DiffContent,
     Location,
+    PlanEntry,
     TerminalContent,
     TextContent,
     ToolContent,
@@ -240,6 +241,13 @@ class StateChanged:
 
 
 @attrs.frozen
+class PlanUpdated:
+    """The plan as a whole; replaces the one before."""
+
+    entries: tuple[PlanEntry, ...]
+
+
+@attrs.frozen
 class UsageReported:
     """Tokens in the context, and the window's size."""
 
@@ -288,6 +296,7 @@ Event = (
     | PermissionAsked
     | PermissionAnswered
     | StateChanged
+    | PlanUpdated
     | UsageReported
     | Compacted
     | TitleSet
@@ -312,6 +321,7 @@ _TYPES: dict[str, type[Any]] = {
     "permission_asked": PermissionAsked,
     "permission_answered": PermissionAnswered,
     "state_changed": StateChanged,
+    "plan_updated": PlanUpdated,
     "usage_reported": UsageReported,
     "compacted": Compacted,
     "title_set": TitleSet,

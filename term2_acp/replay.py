@@ -12,6 +12,7 @@ from term2_acp.eventlog import (
     AgentThought,
     Event,
     Notice,
+    PlanUpdated,
     TerminalExited,
     TerminalOpened,
     TerminalOutput,
@@ -56,7 +57,7 @@ class TerminalItem:
     exited: TerminalExited | None = None
 
 
-Item = UserMessage | AgentMessageItem | ToolCallItem | TerminalItem
+Item = UserMessage | AgentMessageItem | ToolCallItem | TerminalItem | PlanUpdated
 
 
 def items(events: Iterable[Event]) -> Iterator[Item]:
@@ -80,7 +81,7 @@ class _Folder:
         self._terminals: dict[str, TerminalItem] = {}
 
     def take(self, event: Event) -> None:
-        if isinstance(event, UserMessage):
+        if isinstance(event, UserMessage | PlanUpdated):
             self._queue.append(event)
         elif isinstance(event, AgentText | AgentThought | Notice):
             self._take_text(event)
@@ -113,7 +114,7 @@ class _Folder:
         if isinstance(item, TerminalItem):
             return item.opened.terminal_id not in self._terminals
         # A message may grow while it is the last item.
-        return isinstance(item, UserMessage) or item is not self._queue[-1]
+        return isinstance(item, UserMessage | PlanUpdated) or item is not self._queue[-1]
 
     def _take_text(self, event: AgentText | AgentThought | Notice) -> None:
         last = self._queue[-1] if self._queue else None

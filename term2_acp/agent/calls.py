@@ -15,6 +15,7 @@ from term2_acp.agent.ports import (
     CallPlan,
     DiffContent,
     FileChange,
+    PlanEntry,
     Shell,
     TerminalContent,
     TextContent,
@@ -32,6 +33,7 @@ from term2_acp.eventlog import (
     PermissionAnswered,
     PermissionAsked,
     PlannedCall,
+    PlanUpdated,
     SessionState,
     StateChanged,
     TerminalOpened,
@@ -201,6 +203,7 @@ class CallRunner:
             shell=self._around.shell,
             cancel=self._log.cancel,
             open_terminal=lambda command: self._open_terminal(call, command),
+            set_plan=self._set_plan,
         )
         try:
             return tool.run(params, context)
@@ -257,6 +260,11 @@ class CallRunner:
             ToolCallShowed(call.tool_call_id, (TerminalContent(terminal.terminal_id),)),
         )
         return terminal
+
+    def _set_plan(self, entries: tuple[PlanEntry, ...]) -> None:
+        redact = self._around.redactor.text
+        shown = (attrs.evolve(entry, content=redact(entry.content)) for entry in entries)
+        self._log.emit(PlanUpdated(tuple(shown)))
 
     def _tool(self, call: PlannedCall) -> Tool | None:
         return self._around.tools.get(call.name)

@@ -226,6 +226,31 @@ class Terminal(Protocol):
         ...
 
 
+class PlanPriority(StrEnum):
+    """How much an entry of the plan matters."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class PlanStatus(StrEnum):
+    """How far an entry of the plan is."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+
+
+@attrs.frozen
+class PlanEntry:
+    """One step of the plan that the user is shown."""
+
+    content: str
+    priority: PlanPriority
+    status: PlanStatus
+
+
 @attrs.frozen
 class ToolContext:
     """What a running call may use."""
@@ -236,6 +261,8 @@ class ToolContext:
     cancel: CancelToken
     open_terminal: Callable[[str], Terminal]
     """Open a terminal that shows the given command."""
+    set_plan: Callable[[tuple[PlanEntry, ...]], None]
+    """Replace the plan that the user is shown."""
 
 
 class Tool(Protocol):

@@ -13,6 +13,7 @@ from term2_acp.eventlog import (
     Event,
     LinkBlock,
     Notice,
+    PlanUpdated,
     PromptBlock,
     ResourceBlock,
     SessionState,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from term2_acp.agent.cancel import CancelToken
     from term2_acp.rpc.writer import Writer
 
+# A session has one plan.
+_PLAN_ID = "plan"
 _STOP_REASONS = {StopReason.ERROR: "_term2_error", StopReason.INTERRUPTED: "_term2_error"}
 
 
@@ -148,6 +151,8 @@ def project(event: Event) -> Any:
         case TerminalExited(terminal_id, exit_code, signal):
             status = v2.TerminalExitStatus(exit_code, signal)
             return v2.TerminalUpdate(terminal_id, exit_status=status)
+        case PlanUpdated(entries):
+            return _plan(entries)
         case UsageReported(used, size):
             return v2.UsageUpdate(used, size)
         case TitleSet(title):
@@ -168,6 +173,8 @@ def project_item(item: Item) -> Any:
             return _snapshot(item)
         case ToolCallItem():
             return _replayed_call(item)
+        case PlanUpdated(entries):
+            return _plan(entries)
 
 
 def blocks(content: Sequence[PromptBlock]) -> tuple[v2.ContentBlock, ...]:
@@ -247,6 +254,11 @@ def _replayed_call(item: ToolCallItem) -> v2.ToolCallSessionUpdate:
         locations=_locations(locations),
         raw_input=item.created.raw_input,
     )
+
+
+def _plan(entries: Sequence[ports.PlanEntry]) -> v2.PlanUpdate:
+    steps = tuple(v2.PlanEntry(entry.content, entry.priority, entry.status) for entry in entries)
+    return v2.PlanUpdate(v2.PlanItems(_PLAN_ID, steps))
 
 
 def _snapshot(item: TerminalItem) -> v2.TerminalUpdate:

@@ -13,11 +13,20 @@ from term2_acp.tools.parameters import json_schema
 from term2_acp.tools.read_file import ReadFile
 from term2_acp.tools.search_replace import SearchReplace
 from term2_acp.tools.shell import RunShell
+from term2_acp.tools.update_plan import UpdatePlan
 
 
 def builtin_tools() -> tuple[Tool, ...]:
     """Return one object of each tool, in the order in which models are told of them."""
-    return (ReadFile(), Glob(), Grep(), CreateFile(), SearchReplace(), RunShell())
+    return (
+        ReadFile(),
+        Glob(),
+        Grep(),
+        CreateFile(),
+        SearchReplace(),
+        RunShell(),
+        UpdatePlan(),
+    )
 
 
 def tool_specs(tools: Iterable[Tool]) -> tuple[ToolSpec, ...]:

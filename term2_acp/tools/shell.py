@@ -41,7 +41,7 @@ class ShellParams:
         minimum=1,
         maximum=600,
     )
-    sandbox: SandboxChoice = parameter("Leave it at default.", default=SandboxChoice.DEFAULT)  # noqa: RUF009 - an attrs field
+    sandbox: SandboxChoice = parameter("Leave it at default.", default=SandboxChoice.DEFAULT)
 
 
 class RunShell:

@@ -319,6 +319,32 @@ class TerminalOutputChunk:
 
 
 @attrs.frozen
+class PlanEntry:
+    """One step of a plan."""
+
+    content: str
+    priority: str
+    status: str
+
+
+@attrs.frozen
+class PlanItems:
+    """A plan as a list of entries."""
+
+    tag: ClassVar = ("type", "items")
+    plan_id: str
+    entries: tuple[PlanEntry, ...]
+
+
+@attrs.frozen
+class PlanUpdate:
+    """plan_update: replaces the plan of that id."""
+
+    tag: ClassVar = ("sessionUpdate", "plan_update")
+    plan: PlanItems
+
+
+@attrs.frozen
 class UsageUpdate:
     """Tokens in the context and its size."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sandbox.machine import Machine, accounts
+from tests.sandbox.machine import Machine, Remote, accounts
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,8 +26,24 @@ def uid(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
+@pytest.fixture(scope="session")
+def remotes() -> Iterator[dict[int, Remote]]:
+    """One server for each user, for all tests that do not kill it."""
+    started = {uid: Remote(uid) for uid in accounts()}
+    yield started
+    for remote in started.values():
+        remote.close()
+
+
 @pytest.fixture
-def machine(uid: int) -> Iterator[Machine]:
+def machine(uid: int, remotes: dict[int, Remote]) -> Iterator[Machine]:
     """A machine of its own, with nothing in its home and workspace."""
+    with Machine(uid, remotes[uid]) as machine:
+        yield machine
+
+
+@pytest.fixture
+def expendable(uid: int) -> Iterator[Machine]:
+    """A machine whose server may be killed."""
     with Machine(uid) as machine:
         yield machine

@@ -22,6 +22,14 @@ REPOSITORY = Path(__file__).parents[2]
 _NOBODY = 65534
 # Folders that stay visible inside: what lies in /tmp or the home is hidden anyway.
 _VISIBLE = ("/srv", "/opt", "/var/lib")
+ENVIRON = {
+    "HOME": "/nonexistent",
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    "LANG": "C.UTF-8",
+    "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(Path(attrs.__file__).parents[1])]),
+    "SECRET_TOKEN": "tkn-0123456789",
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
 _REMOTE = Path(__file__).with_name("remote.py")
 
 
@@ -47,7 +55,7 @@ class Ran:
 class Remote:
     """`remote.py`, running as one user."""
 
-    def __init__(self, uid: int, environ: Mapping[str, str]) -> None:
+    def __init__(self, uid: int) -> None:
         self.uid = uid
         prefix: list[str] = []
         if uid != os.geteuid():
@@ -57,7 +65,7 @@ class Remote:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd="/",
-            env=dict(environ),
+            env=ENVIRON,
             text=True,
         )
 
@@ -77,10 +85,6 @@ class Remote:
         self.send(**request)
         return self.receive()
 
-    def run(self, command: str, *, session: str = "s", timeout: float = 30) -> Ran:
-        answer = self.ask(do="run", session=session, command=command, timeout=timeout)
-        return Ran(**{**answer, "output": base64.b64decode(answer["output"])})
-
     def close(self) -> None:
         assert self.popen.stdin is not None
         assert self.popen.stdout is not None
@@ -94,14 +98,12 @@ class Machine:
     """
     Folders owned by `uid`, in a place that is visible in a sandbox if there is such a place.
 
-    Remove it with `close`.
+    Commands run in `remote`, which several machines may share. Remove it with `close`.
     """
 
-    def __init__(self, uid: int, *, place: str | None = None) -> None:
+    def __init__(self, uid: int, remote: Remote | None = None) -> None:
         visible = [folder for folder in _VISIBLE if os.access(folder, os.W_OK)]
-        self.base = Path(
-            tempfile.mkdtemp(prefix="sandbox-test-", dir=place or (visible or [None])[0])
-        )
+        self.base = Path(tempfile.mkdtemp(prefix="sandbox-test-", dir=(visible or [None])[0]))
         self.base.chmod(0o755)
         self.uid = uid
         self.home = self._folder("home")
@@ -109,19 +111,13 @@ class Machine:
         self.outside = self._folder("outside")
         self.state = self.base / "home" / ".local" / "state" / "sandbox"
         self.own()
-        self.remote = Remote(uid, self.environ)
+        self._shares = remote is not None
+        self.remote = remote or Remote(uid)
 
     @property
     def environ(self) -> dict[str, str]:
-        packages = str(Path(attrs.__file__).parents[1])
-        return {
-            "HOME": str(self.home),
-            "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-            "LANG": "C.UTF-8",
-            "PYTHONPATH": os.pathsep.join([str(REPOSITORY), packages]),
-            "SECRET_TOKEN": "tkn-0123456789",
-            "GIT_CONFIG_NOSYSTEM": "1",
-        }
+        """The environment of the machine's user."""
+        return {**ENVIRON, "HOME": str(self.home)}
 
     def write(self, path: Path | str, content: str = "x\n", mode: int = 0o644) -> Path:
         """Make a file (and its folders) that belongs to the machine's user."""
@@ -175,20 +171,34 @@ class Machine:
             do="policy",
             workspace=str(workspace or self.workspace),
             state=str(self.state),
-            session=session,
+            session=self._name(session),
             hidden=[str(path) for path in hidden],
-            environ=dict(environ or {}),
+            environ={**self.environ, **(environ or {})},
             limits=dict(limits or {}),
         )
 
     def run(self, command: str, *, session: str = "s", timeout: float = 30) -> Ran:
         """Run a command in a session that was opened."""
-        return self.remote.run(command, session=session, timeout=timeout)
+        self.begin(command, session=session, timeout=timeout)
+        answer = self.remote.receive()
+        return Ran(**{**answer, "output": base64.b64decode(answer["output"])})
+
+    def begin(
+        self, command: str, *, session: str = "s", timeout: float = 600, announce: bool = False
+    ) -> None:
+        """Only send the command; with `announce` each piece of its output is an answer."""
+        self.remote.send(
+            do="run",
+            session=self._name(session),
+            command=command,
+            timeout=timeout,
+            announce=announce,
+        )
 
     def restart(self) -> None:
         """Another server in the place of the one that ended."""
         self.remote.close()
-        self.remote = Remote(self.uid, self.environ)
+        self.remote = Remote(self.uid)
 
     def snapshot(self, *folders: Path) -> dict[str, tuple[int, bytes | str]]:
         """Type, mode and content of everything below `folders`."""
@@ -205,7 +215,10 @@ class Machine:
         return found
 
     def close(self) -> None:
-        self.remote.close()
+        if self._shares:
+            self.remote.ask(do="forget", sessions=self._name(""))
+        else:
+            self.remote.close()
         shutil.rmtree(self.base)
 
     def __enter__(self) -> Self:
@@ -213,6 +226,9 @@ class Machine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _name(self, session: str) -> str:
+        return f"{self.base.name}-{session}"
 
     def _folder(self, name: str) -> Path:
         path = self.base / name

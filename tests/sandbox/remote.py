@@ -33,6 +33,10 @@ def _answer(request: dict[str, Any], policies: dict[str, sandbox.Policy]) -> dic
     if request["do"] == "probe":
         found = sandbox.probe(environ)
         return {"ok": found.ok, "reason": found.reason, "remedy": found.remedy}
+    if request["do"] == "forget":
+        for name in [name for name in policies if name.startswith(request["sessions"])]:
+            policies.pop(name).discard()
+        return {}
     if request["do"] == "policy":
         try:
             policy = sandbox.Policy.for_workspace(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.machine import Machine, accounts
+from tests.sandbox.machine import Machine, Remote, accounts
 
 _PROTECTED = {
     ".vscode/settings.json": "{}\n",
@@ -21,9 +21,9 @@ _PROTECTED = {
 
 
 @pytest.fixture(scope="module", params=accounts(), ids=lambda uid: "root" if uid == 0 else "user")
-def equipped(request: pytest.FixtureRequest) -> Iterator[Machine]:
+def equipped(request: pytest.FixtureRequest, remotes: dict[int, Remote]) -> Iterator[Machine]:
     """A machine with credentials, a repository and protected files; shared, so never changed."""
-    with Machine(request.param) as machine:
+    with Machine(request.param, remotes[request.param]) as machine:
         machine.repository()
         for path, content in _PROTECTED.items():
             machine.write(machine.workspace / path, content)

@@ -15,6 +15,7 @@ from term2_acp.agent.ports import (
     CallPlan,
     DiffContent,
     FileChange,
+    PlanEntry,
     ShellResult,
     ToolContext,
     ToolOutcome,
@@ -81,6 +82,7 @@ class Bench:
     cancel: CancelToken = attrs.field(factory=CancelToken)
     shell: ScriptedShell = attrs.field(factory=ScriptedShell)
     terminals: list[RecordingTerminal] = attrs.field(factory=list)
+    plans: list[tuple[PlanEntry, ...]] = attrs.field(factory=list)
     granted: list[tuple[str, AccessMode]] = attrs.field(factory=list)
     hidden: Path | None = None
     """What no grant covers, as it is with credential stores."""
@@ -138,6 +140,7 @@ class Bench:
             shell=self.shell,
             cancel=self.cancel,
             open_terminal=self._open_terminal,
+            set_plan=self.plans.append,
         )
 
     def names(self, folder: Path | None = None) -> list[str]:

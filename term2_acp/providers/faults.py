@@ -1,0 +1,224 @@
+"""
+What went wrong with a model service, in words for the person at the editor.
+
+Every fault says its cause and what to do. No text has a key in it or more of an
+answer than one short line. What may be retried is decided in spec section 2.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+
+import attrs
+import httpx2
+
+from term2_acp.agent.model import ProviderError
+from term2_acp.providers.refusals import Refusal, is_context_overflow
+from term2_acp.surrogates import replace_lone_surrogates
+
+_MAX_QUOTED = 200
+_KEY_SHAPE = re.compile(r"(?i)\b(?:sk|pk|rk|gsk|xai|key|api)[-_][\w*.\-]{6,}|\bbearer\s+\S+")
+_CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]+")
+
+# Kinds of errors that arrive inside a stream, by the status that they would have had.
+_KIND_STATUS = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "overloaded_error": 529,
+}
+
+
+@attrs.frozen
+class Service:
+    """
+    Whom the faults of one provider speak of.
+
+    Args:
+        name: the provider as the user knows it.
+        address: where it is, for texts.
+        key_variable: the environment variable with its key, if it has one.
+        secret: the key, so that no text repeats it.
+    """
+
+    name: str
+    address: str
+    key_variable: str | None = None
+    secret: str | None = attrs.field(default=None, repr=False)
+
+    @classmethod
+    def at(cls, name: str, base_url: str, api_key: str | None, key_variable: str | None) -> Service:
+        """Describe a service; credentials inside its URL are left out of `address`."""
+        scheme, separator, rest = base_url.partition("://")
+        host, slash, path = rest.partition("/")
+        address = f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
+        return cls(name, address, key_variable, api_key.strip() if api_key else None)
+
+    def check_key(self) -> None:
+        """
+        Raises:
+            ProviderError: the key cannot be sent in a header.
+        """
+        if self.secret and not (self.secret.isascii() and self.secret.isprintable()):
+            raise ProviderError(
+                f"The API key of {self.name} has characters that no key has. {self._check_key}"
+            )
+
+    def quote(self, text: str) -> str:
+        """Another's words on one short line, without anything like a key."""
+        if self.secret:
+            text = text.replace(self.secret, "[key]")
+        text = _KEY_SHAPE.sub("[key]", text)
+        text = _CONTROL.sub(" ", replace_lone_surrogates(text)).strip()
+        return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…"
+
+    @property
+    def _check_key(self) -> str:
+        if self.key_variable:
+            return f"Check the environment variable {self.key_variable}."
+        return f"Name the variable with the key: api_key_env under [providers.{self.name}]."
+
+    def refused(self, refusal: Refusal, model: str) -> ProviderError:
+        """The fault for a request that was answered with an error."""
+        status = refusal.status
+        said = self.quote(refusal.message)
+        words = f" and said: {said}" if said else ""
+        if is_context_overflow(refusal):
+            return ProviderError(
+                f"The conversation is too long for {model} at {self.name}{words}.",
+                context_overflow=True,
+            )
+        if status == 401:
+            return ProviderError(f"{self.name} refused the API key (401). {self._check_key}")
+        if status == 429 or status >= 500:
+            return ProviderError(
+                f"{self.name} {_trouble(status)} ({status}){words}. Try again a little later.",
+                retryable=True,
+                retry_after_s=refusal.retry_after_s,
+            )
+        return ProviderError(
+            f"{self.name} refused the request ({status}){words}. {self._do(status, model)}"
+        )
+
+    def _do(self, status: int, model: str) -> str:
+        match status:
+            case 402:
+                return "Check the credit and the plan of that account."
+            case 403:
+                return f"{self._check_key} Its account may not be allowed to use {model}."
+            case 404:
+                return (
+                    f"It may not have the model {model!r}: check --model, and base_url"
+                    f" ({self.address})."
+                )
+            case _ if 300 <= status < 400:
+                return f"It redirects elsewhere; set base_url (now {self.address}) to where it is."
+            case _:
+                return "Check the model and the settings of this provider."
+
+    def reported(self, kind: str, message: str, model: str) -> ProviderError:
+        """The fault for an error that arrived in the middle of a stream."""
+        status = int(kind) if re.fullmatch(r"[45]\d\d", kind) else _KIND_STATUS.get(kind, 500)
+        return self.refused(Refusal(status, message, kind), model)
+
+    def broken_off(self) -> ProviderError:
+        """The fault for a stream that ended before the answer did."""
+        return ProviderError(
+            f"The answer of {self.name} broke off before its end. Nothing of an unfinished"
+            " tool call was run; send the prompt again to go on.",
+            retryable=True,
+        )
+
+    def not_a_stream(self, content_type: str) -> ProviderError:
+        """The fault for an answer that is no event stream."""
+        kind = self.quote(content_type.partition(";")[0]) or "nothing"
+        return ProviderError(
+            f"{self.name} answered with {kind} instead of an event stream. A proxy may be in"
+            f" between, or base_url ({self.address}) is not that of the API."
+        )
+
+    def unreadable(self) -> ProviderError:
+        """The fault for a stream whose events make no sense."""
+        return ProviderError(
+            f"{self.name} sent events that cannot be read. Check that base_url"
+            f" ({self.address}) is that of the API and that its kind is right."
+        )
+
+    def connection_fault(self, error: BaseException, idle_timeout_s: float) -> ProviderError:
+        """The fault for a connection that could not be made or did not hold."""
+        match error:
+            case httpx2.ConnectTimeout() | httpx2.ConnectError():
+                return self._unreachable(error)
+            case httpx2.ReadTimeout() | httpx2.WriteTimeout():
+                return ProviderError(
+                    f"{self.name} at {self.address} was silent for {idle_timeout_s:g} seconds"
+                    " (stream_idle_timeout_s). Send the prompt again, or raise that limit."
+                )
+            case httpx2.ProxyError():
+                return ProviderError(
+                    f"The proxy of the environment did not let {self.name} be reached:"
+                    f" {self.quote(str(error))}. Check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and"
+                    " NO_PROXY."
+                )
+            case httpx2.UnsupportedProtocol():
+                return ProviderError(
+                    f"base_url of {self.name} must begin with http:// or https://; it is"
+                    f" {self.address}."
+                )
+            case httpx2.LocalProtocolError():
+                # Its own text would quote the header, and with it the key.
+                return ProviderError(
+                    f"The request to {self.name} cannot be sent as HTTP. {self._check_key}"
+                )
+        return self.broken_off()
+
+    def _unreachable(self, error: BaseException) -> ProviderError:
+        causes = tuple(_causes(error))
+        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+            return ProviderError(
+                f"The certificate of {self.name} at {self.address} is not trusted. Check base_url;"
+                " SSL_CERT_FILE can name the certificates of your organization."
+            )
+        return ProviderError(
+            f"{self.name} at {self.address} cannot be reached: {_reason(causes)}. Check that it"
+            " runs, base_url and the network.",
+            retryable=True,
+        )
+
+
+def _trouble(status: int) -> str:
+    if status == 429:
+        return "limits how much may be asked now"
+    return "is overloaded" if status in (503, 529) else "has a fault of its own"
+
+
+def _reason(causes: tuple[BaseException, ...]) -> str:
+    for cause in causes:
+        match cause:
+            case socket.gaierror() | UnicodeError():
+                return "its name is not known"
+            case ConnectionRefusedError():
+                return "nothing listens there"
+            case httpx2.ConnectTimeout() | TimeoutError():
+                return "there was no connection in time"
+            case ssl.SSLError():
+                return "it does not speak TLS there"
+            case OSError() if cause.strerror:
+                return cause.strerror
+    return "the connection failed"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
