@@ -1,29 +1,21 @@
 """
-What git needs in a sandbox: the directory behind a `.git` file, and who commits.
+The git directory behind the `.git` file of a worktree or submodule.
 
-Both are read once, when a session starts (spec section 9). Nothing that a
-sandboxed command can write later decides what is bound.
+Resolved once, when a session starts (spec section 9): nothing that a sandboxed
+command can write later decides what is bound.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import attrs
 
-from sandbox import paths, programs
+from sandbox import paths
 
 _SMALL_FILE = 64 * 1024
-_GIT_TIMEOUT_S = 5
-# A repository must not be able to start a program through our own git (finding F5).
-_HARMLESS = (
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "core.hooksPath=/dev/null"),
-    *("-c", "safe.bareRepository=explicit"),
-)
 
 
 @attrs.frozen
@@ -72,42 +64,6 @@ def resolve_link(workspace: str, *, never: Iterable[str] = ()) -> GitLink | None
     if any(paths.is_within(barred, part) for barred in never for part in writable):
         return None
     return GitLink(git_dir=named, common_dir=common, writable=writable)
-
-
-def identity(workspace: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """
-    The `GIT_AUTHOR_*` and `GIT_COMMITTER_*` variables that commits made outside would use.
-
-    Asks `git config` once, in the workspace, with everything off by which a
-    repository could start a program. What is not configured is left out.
-    """
-    git = programs.find("git", environ, never_in=(workspace,))
-    found: dict[str, str] = {}
-    for key, field in (("user.name", "NAME"), ("user.email", "EMAIL")):
-        configured = _ask_git(git, key, workspace, environ) if git else ""
-        for role in ("AUTHOR", "COMMITTER"):
-            variable = f"GIT_{role}_{field}"
-            value = environ.get(variable) or configured
-            if value:
-                found[variable] = value
-    return found
-
-
-def _ask_git(git: str, key: str, workspace: str, environ: Mapping[str, str]) -> str:
-    try:
-        answer = subprocess.run(
-            [git, *_HARMLESS, "config", "--get", key],
-            cwd=workspace,
-            env={**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_GIT_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return ""
-    return os.fsdecode(answer.stdout).strip()
 
 
 def _read_pointer(path: str, prefix: str, base: str) -> str | None:

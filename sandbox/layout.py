@@ -11,11 +11,13 @@ from sandbox.errors import SetupError
 from sandbox.mounts import Bind, Layout, Mount, Tmpfs
 from sandbox.policy import Policy
 from sandbox.protected import Survey
+from sandbox.readable import Readable
+from sandbox.stubs import Stub
 
 
-def gather(policy: Policy, found: Survey) -> Layout:
+def gather(policy: Policy, found: Survey, stand_ins: Iterable[Stub]) -> Layout:
     """
-    The layout of a call of `policy`'s session, with its mount points made.
+    The layout of a call of `policy`'s session, with its mount points and ignore file made.
 
     Raises:
         SetupError: the workspace or a private folder is not what it was.
@@ -25,23 +27,19 @@ def gather(policy: Policy, found: Survey) -> Layout:
             raise SetupError(f"{folder} is no longer the folder it was when the session started")
     masked = {path: paths.kind(path) for path in policy.hidden}
     masked |= {path: paths.kind(path) for path in surroundings.unix_sockets()}
-    readable = tuple(item for item in policy.readable if os.path.exists(item.source))
-    _make_mount_points(
-        policy,
-        [
-            *policy.writable,
-            *(
-                item.dest if os.path.isdir(item.source) else os.path.dirname(item.dest)
-                for item in readable
-            ),
-        ],
-    )
+    readable = [item for item in policy.readable if os.path.exists(item.source)]
+    try:
+        _write_ignore_file(policy, stand_ins)
+        readable.append(Readable(_ignore_file(policy), policy.folders.git_ignore))
+        _make_mount_points(policy, readable)
+    except OSError as error:
+        raise SetupError(f"the session's private folders cannot be used: {error}") from error
     return Layout(
         private_tmp=policy.folders.tmp,
         private_home=policy.folders.home,
         tmp_folders=policy.tmp_folders,
         homes=policy.homes,
-        readable=readable,
+        readable=tuple(readable),
         writable=policy.writable,
         read_only=tuple(path for path, _ in found.read_only),
         pins=found.pins,
@@ -60,11 +58,35 @@ def masked(planned: Iterable[Mount]) -> set[str]:
     }
 
 
-def _make_mount_points(policy: Policy, folders: list[str]) -> None:
-    try:
-        for seen_as in policy.tmp_folders:
-            private.prepare_mount_points(policy.folders.tmp, seen_as, folders)
-        for seen_as in policy.homes[:1]:
-            private.prepare_mount_points(policy.folders.home, seen_as, folders)
-    except OSError as error:
-        raise SetupError(f"the session's private folders cannot be used: {error}") from error
+def _write_ignore_file(policy: Policy, stand_ins: Iterable[Stub]) -> None:
+    """
+    The user's own ignore file, and the stand-ins of this call.
+
+    Those would otherwise fail `git clean` and `git stash -u`, which try to remove
+    empty folders that are in the way of nothing.
+    """
+    folders = {stub.path for stub in stand_ins if stub.content is None}
+    # One that holds another is an ordinary writable folder.
+    folders -= {os.path.dirname(path) for path in folders}
+    lines = [
+        "/" + os.path.relpath(path, policy.workspace) + "/\n"
+        for path in sorted(folders)
+        if paths.is_within(path, policy.workspace)
+    ]
+    with open(policy.folders.git_ignore, "wb") as file:
+        file.write(policy.ignored + b"\n" + os.fsencode("".join(lines)))
+
+
+def _ignore_file(policy: Policy) -> str:
+    """Where git looks for it when nothing is configured."""
+    return os.path.join(policy.home, ".config", "git", "ignore")
+
+
+def _make_mount_points(policy: Policy, readable: Iterable[Readable]) -> None:
+    folders, files = list(policy.writable), list[str]()
+    for item in readable:
+        (folders if os.path.isdir(item.source) else files).append(item.dest)
+    for seen_as in policy.tmp_folders:
+        private.prepare_mount_points(policy.folders.tmp, seen_as, folders, files)
+    for seen_as in policy.homes[:1]:
+        private.prepare_mount_points(policy.folders.home, seen_as, folders, files)

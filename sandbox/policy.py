@@ -9,10 +9,19 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from sandbox import environment, nested, paths, private, readable, stubs, surroundings
+from sandbox import (
+    environment,
+    git_settings,
+    nested,
+    paths,
+    private,
+    readable,
+    stubs,
+    surroundings,
+)
 from sandbox.bwrap import Limits
 from sandbox.errors import PolicyError
-from sandbox.git import GitLink, identity, resolve_link
+from sandbox.git import GitLink, resolve_link
 from sandbox.private import PrivateFolders
 from sandbox.readable import Readable
 
@@ -35,6 +44,7 @@ class Policy:
         hidden: files and folders that nothing inside can reach.
         readable: what stays visible of hidden surroundings.
         link: the checked git directory behind a `.git` file.
+        ignored: the text of the user's own git ignore file.
         nested: protected paths below the top level that existed at the start.
         environment: the whole environment of a command.
         python: the running interpreter, as a path that is valid inside.
@@ -49,6 +59,7 @@ class Policy:
     hidden: tuple[str, ...]
     readable: tuple[Readable, ...]
     link: GitLink | None
+    ignored: bytes
     nested: tuple[str, ...]
     environment: Mapping[str, str]
     python: str
@@ -95,6 +106,7 @@ class Policy:
         folders = private.create(state, name)
         stubs.sweep(state)
         private.sweep(state)
+        settings = git_settings.read(real, variables)
         return cls(
             workspace=real,
             state_dir=state,
@@ -110,13 +122,14 @@ class Policy:
                 *readable.python_runtime((*homes, *_TMP_FOLDERS, real, state)),
             ),
             link=resolve_link(real, never=(*homes, *barred)),
+            ignored=settings.ignored,
             nested=nested.find(real),
             environment=environment.build(
                 variables,
                 home=homes[0] if homes else _TMP_FOLDERS[0],
                 tmp=_TMP_FOLDERS[0],
                 extra={
-                    **identity(real, variables),
+                    **settings.identity,
                     **_trusted(real),
                     **(extra_environment or {}),
                 },

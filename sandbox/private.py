@@ -39,9 +39,14 @@ class PrivateFolders:
         """What is the home inside."""
         return os.path.join(self.path, "home")
 
+    @property
+    def git_ignore(self) -> str:
+        """What git inside reads as the user's own ignore file."""
+        return os.path.join(self.path, "git-ignore")
+
     def remove(self) -> None:
         """Remove everything in them; no command of the session may be running."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove_tree(self.path)
         os.close(self.lease)
 
 
@@ -72,35 +77,63 @@ def sweep(state_dir: str) -> None:
             _remove_unused(os.path.join(parent, name))
 
 
-def prepare_mount_points(base: str, seen_as: str, folders: Iterable[str]) -> None:
+def prepare_mount_points(
+    base: str, seen_as: str, folders: Iterable[str], files: Iterable[str]
+) -> None:
     """
-    Make real folders in the private folder `base` for what is mounted below `seen_as`.
+    Make real folders and files in the private folder `base` for mounts below `seen_as`.
 
     A command can have put anything there; what is in the way is removed.
 
     Raises:
-        OSError: a folder cannot be made.
+        OSError: one cannot be made.
     """
     for folder in folders:
-        if folder == seen_as or not paths.is_within(folder, seen_as):
-            continue
-        descriptor = os.open(base, _FOLDER)
+        if paths.is_within(folder, seen_as):
+            os.close(_descend(base, os.path.relpath(folder, seen_as)))
+    for file in files:
+        if paths.is_within(file, seen_as):
+            folder, name = os.path.split(os.path.relpath(file, seen_as))
+            parent = _descend(base, folder or ".")
+            try:
+                if not stat.S_ISREG(_mode(name, parent)):
+                    _make_way(name, parent)
+                    os.close(os.open(name, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=parent))
+            finally:
+                os.close(parent)
+
+
+def _descend(base: str, below: str) -> int:
+    """A descriptor of the folder `below` in `base`, made where it is missing."""
+    descriptor = os.open(base, _FOLDER)
+    for name in below.split("/"):
         try:
-            for name in os.path.relpath(folder, seen_as).split("/"):
-                deeper = _enter(name, descriptor)
-                os.close(descriptor)
-                descriptor = deeper
+            if not stat.S_ISDIR(_mode(name, descriptor)):
+                _make_way(name, descriptor)
+                os.mkdir(name, 0o755, dir_fd=descriptor)
+            deeper = os.open(name, _FOLDER, dir_fd=descriptor)
         finally:
             os.close(descriptor)
+        descriptor = deeper
+    return descriptor
 
 
-def _enter(name: str, parent: int) -> int:
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
-            os.unlink(name, dir_fd=parent)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, 0o755, dir_fd=parent)
-    return os.open(name, _FOLDER, dir_fd=parent)
+def _mode(name: str, parent: int) -> int:
+    """The mode of `name` itself, 0 if there is nothing."""
+    try:
+        return os.lstat(name, dir_fd=parent).st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def _make_way(name: str, parent: int) -> None:
+    mode = _mode(name, parent)
+    if stat.S_ISDIR(mode):
+        os.rename(
+            name, f"{name}.displaced-{os.urandom(4).hex()}", src_dir_fd=parent, dst_dir_fd=parent
+        )
+    elif mode:
+        os.unlink(name, dir_fd=parent)
 
 
 def _leased(path: str) -> int:
@@ -124,6 +157,18 @@ def _remove_unused(path: str) -> None:
     try:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
+            _remove_tree(path)
     finally:
         os.close(descriptor)
+
+
+def _remove_tree(path: str) -> None:
+    """Remove everything, also folders that a command took its own rights away from."""
+    pending = [path]
+    while pending:
+        folder = pending.pop()
+        with contextlib.suppress(OSError):
+            os.chmod(folder, 0o700)
+            with os.scandir(folder) as entries:
+                pending += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    shutil.rmtree(path, ignore_errors=True)

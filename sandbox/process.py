@@ -128,7 +128,7 @@ class Process:
         candidates = protected.stub_candidates(policy.workspace, policy.link)
         with stubs.held(policy.state_dir, candidates) as stand_ins:
             found = protected.survey(policy.workspace, policy.link, policy.nested)
-            planned = mounts.arrange(layout.gather(policy, found))
+            planned = mounts.arrange(layout.gather(policy, found, stand_ins))
             before = audit.Audit.take(found)
             try:
                 with self._started(program, planned, filter_program) as child:

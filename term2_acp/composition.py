@@ -13,8 +13,10 @@ from term2_acp.agent.turns import TurnRunner
 from term2_acp.config import Config
 from term2_acp.directories import WorkspaceRules
 from term2_acp.files.ledger import ReadLedger
-from term2_acp.handlers.permission_v2 import PermissionClientV2
+from term2_acp.handlers.permission import WirePermissionClient, shape_v1, shape_v2
+from term2_acp.handlers.updates_v1 import UpdatesV1
 from term2_acp.handlers.updates_v2 import UpdatesV2
+from term2_acp.handlers.v1 import HandlersV1
 from term2_acp.handlers.v2 import HandlersV2
 from term2_acp.permissions import PermissionClient, Permissions
 from term2_acp.providers.offline import OfflineProvider
@@ -26,7 +28,7 @@ from term2_acp.sessions import Session, Sink, Turn
 from term2_acp.shell import SandboxedShell
 from term2_acp.store import SessionRecord, Store
 from term2_acp.tools.registry import builtin_tools, tool_specs
-from term2_acp.wire import v2
+from term2_acp.wire import v1, v2
 from term2_acp.workspace import FileScope, Workspace
 
 if TYPE_CHECKING:
@@ -35,27 +37,32 @@ if TYPE_CHECKING:
     from term2_acp.rpc.writer import Writer
 
 
-def build_v2(
+def build(
+    version: int,
+    *,
     folders: Folders,
     config: Config | None,
     selection: Selection | None,
     writer: Writer,
     outbound: OutboundRequests,
 ) -> tuple[SessionRegistry, Engine]:
-    """Everything behind the pipes for protocol version 2."""
+    """Everything behind the pipes for a protocol version: 1 or 2."""
     settings = config or Config()
     chosen = selection or select(settings, provider=None, model=None, effort=None)
-    converter = v2.make_converter()
-    updates = UpdatesV2(writer, converter)
-    core = _Core(folders, settings, chosen, updates, PermissionClientV2(outbound, converter))
+    converter = v1.make_converter() if version == 1 else v2.make_converter()
+    updates = UpdatesV1(writer, converter) if version == 1 else UpdatesV2(writer, converter)
+    shape = shape_v1 if version == 1 else shape_v2
+    client = WirePermissionClient(outbound, converter, shape)
+    core = _Core(folders, settings, chosen, updates, client)
     registry = SessionRegistry(
         folders.state,
         WorkspaceRules(folders.home, folders.private),
         core.make_session,
         settings.max_sessions,
     )
-    handlers = HandlersV2(registry, TurnRunner(core.make_loop), updates, converter)
-    return registry, Engine(handlers.table())
+    handlers = HandlersV1 if version == 1 else HandlersV2
+    table = handlers(registry, TurnRunner(core.make_loop), updates, converter).table()
+    return registry, Engine(table)
 
 
 class _Core:

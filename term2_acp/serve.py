@@ -120,12 +120,12 @@ class Server:
         self._warm_up = threading.Thread(
             target=self._load_quietly, name="term2-warm-up", daemon=True
         )
-        handshake = Handshake({2: self._load_v2}, self._warm_up.start)
+        self._handshake = Handshake(self._load, self._warm_up.start)
         self._dispatcher = Dispatcher(
             self._inbox,
             self._writer,
             self._outbound,
-            handshake,
+            self._handshake,
             (self._turns, self._requests),
         )
 
@@ -163,24 +163,24 @@ class Server:
 
     def _load_quietly(self) -> None:
         try:
-            self._load_v2()
+            self._handshake.engine()
         except Exception:
-            # The first request meets the same error and answers it.
             logger.debug("warming up failed", exc_info=True)
 
-    def _load_v2(self) -> Engine:
+    def _load(self, version: int) -> Engine:
         with self._engine_lock:
             if self._engine is None:
-                self._engine = self._build_v2()
+                from term2_acp.composition import build  # noqa: PLC0415
+
+                self._registry, self._engine = build(
+                    version,
+                    folders=self._folders,
+                    config=self._config,
+                    selection=self._selection,
+                    writer=self._writer,
+                    outbound=self._outbound,
+                )
             return self._engine
-
-    def _build_v2(self) -> Engine:
-        from term2_acp.composition import build_v2  # noqa: PLC0415
-
-        self._registry, engine = build_v2(
-            self._folders, self._config, self._selection, self._writer, self._outbound
-        )
-        return engine
 
 
 def _noticed_by_the_reader(_number: int, _frame: object) -> None:

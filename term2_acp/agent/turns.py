@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import attrs
+
 from term2_acp.agent.calls import CallRunner
 from term2_acp.agent.cancel import Cancelled
 from term2_acp.agent.model import ProviderError
@@ -22,6 +24,14 @@ logger = logging.getLogger(__name__)
 _FAILED = "term2 failed inside and stopped this turn; its stderr says why. Send the prompt again."
 
 
+@attrs.frozen
+class Outcome:
+    """Why a turn ended; `message` tells a person of a failure."""
+
+    reason: StopReason
+    message: str | None = None
+
+
 class TurnRunner:
     """
     Runs turns on worker threads; stateless itself.
@@ -33,37 +43,39 @@ class TurnRunner:
     def __init__(self, make_loop: Callable[[Turn], AgentLoop]) -> None:
         self._make_loop = make_loop
 
-    def run(self, turn: Turn, accepted: Callable[[], None]) -> StopReason:
+    def run(self, turn: Turn, accepted: Callable[[], None]) -> Outcome:
         """
         Run an admitted turn; `accepted` is called once the prompt is stored and shown.
 
-        Returns why it ended; whatever fails after the acceptance ends the turn.
+        Whatever fails after the acceptance ends the turn, and nothing is raised.
 
         Raises:
             StoreError: the prompt could not be stored; nothing of the turn was shown.
         """
         turn.session.begin(turn, accepted)
-        detail = None
+        detail = message = None
         try:
             reason = self._attempt(turn)
         except Cancelled:
             reason = StopReason.CANCELLED
         except ProviderError as error:
             reason, detail = StopReason.ERROR, error.message
-            logger.error("session %s: %s", turn.session.session_id, error.message)
-            self._explain(turn, error.message)
+            message = error.message
+            logger.error("session %s: %s", turn.session.session_id, message)
+            self._explain(turn, message)
         except StoreError as error:
             reason, detail = StopReason.ERROR, error.message
+            message = error.message
             logger.error("session %s: %s", turn.session.session_id, error.message)
         except Exception as error:
-            reason, detail = StopReason.ERROR, repr(error)
+            reason, detail, message = StopReason.ERROR, repr(error), _FAILED
             logger.exception("session %s: the turn failed", turn.session.session_id)
             self._explain(turn, _FAILED)
         # A cancel counts also when the turn failed because of it.
         if turn.cancel.cancelled:
             reason = StopReason.CANCELLED
         turn.session.end(turn, reason, detail)
-        return reason
+        return Outcome(reason, message)
 
     def _attempt(self, turn: Turn) -> StopReason:
         turn.cancel.raise_if_cancelled()

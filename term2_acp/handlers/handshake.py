@@ -8,7 +8,7 @@ the answer is out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from term2_acp import __version__
@@ -26,14 +26,11 @@ class Handshake:
     Negotiates once and then gives the engine of the negotiated version.
 
     Args:
-        load: for each version that is served, what loads its engine. A version that
-            is not served, known or not, is answered with the latest.
+        load: loads the engine of a version.
         negotiated: called after an answer was made; warms up what comes next.
     """
 
-    def __init__(
-        self, load: Mapping[int, Callable[[], Engine]], negotiated: Callable[[], None]
-    ) -> None:
+    def __init__(self, load: Callable[[int], Engine], negotiated: Callable[[], None]) -> None:
         self._load = load
         self._negotiated = negotiated
         self._version: int | None = None
@@ -48,19 +45,36 @@ class Handshake:
         wanted = _version(params)
         if wanted == LATEST:
             _check_info(params)
-        self._version = wanted if wanted in self._load else LATEST
+        self._version = 1 if wanted == 1 else LATEST
         self._negotiated()
-        return {
-            "protocolVersion": self._version,
-            "info": dict(_INFO),
-            "capabilities": {"session": {}},
-        }
+        return _answer_v1() if self._version == 1 else _answer_v2()
 
     def engine(self) -> Engine:
         """The engine of the negotiated version; loads it, which takes a while the first time."""
         if self._version is None:
             raise InternalError("the engine was asked for before a version was negotiated")
-        return self._load[self._version]()
+        return self._load(self._version)
+
+
+def _answer_v1() -> dict[str, Any]:
+    return {
+        "protocolVersion": 1,
+        "agentInfo": dict(_INFO),
+        "agentCapabilities": {
+            "loadSession": True,
+            "promptCapabilities": {"embeddedContext": True},
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+        },
+        "authMethods": [],
+    }
+
+
+def _answer_v2() -> dict[str, Any]:
+    return {
+        "protocolVersion": LATEST,
+        "info": dict(_INFO),
+        "capabilities": {"session": {}},
+    }
 
 
 def _version(params: dict[str, Any]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from term2_acp.agent import ports
@@ -11,18 +11,14 @@ from term2_acp.eventlog import (
     AgentText,
     AgentThought,
     Event,
-    LinkBlock,
     Notice,
     PlanUpdated,
-    PromptBlock,
-    ResourceBlock,
     SessionState,
     StateChanged,
     StopReason,
     TerminalExited,
     TerminalOpened,
     TerminalOutput,
-    TextBlock,
     TitleSet,
     ToolCallCreated,
     ToolCallEnded,
@@ -33,10 +29,11 @@ from term2_acp.eventlog import (
     UsageReported,
     UserMessage,
 )
+from term2_acp.handlers.blocks import to_blocks
 from term2_acp.handlers.patches import git_patch
 from term2_acp.replay import AgentMessageItem, Item, TerminalItem, ToolCallItem
 from term2_acp.rpc.outbox import Chunk
-from term2_acp.wire import v2
+from term2_acp.wire import shared, v2
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -74,9 +71,11 @@ class UpdatesV2:
         """Wait while too much of the session is queued, until `cancel` is set."""
         self._writer.wait_for_room(session_id, cancel)
 
-    def replay(self, session_id: str, item: Item) -> None:
-        """Queue a whole item of the history."""
-        self._send(session_id, project_item(item))
+    def replay(self, session_id: str, history: Iterable[Item]) -> Iterator[None]:
+        """Queue the whole items of the history, one at each step."""
+        for item in history:
+            self._send(session_id, project_item(item))
+            yield
 
     def show_state(self, session_id: str, state: SessionState) -> None:
         """Queue the state that a turn is in, after a replay."""
@@ -96,7 +95,7 @@ class UpdatesV2:
             session_id,
             (kind, message_id),
             text,
-            lambda joined: kind(message_id, v2.TextContent(joined)),
+            lambda joined: kind(message_id, shared.TextContent(joined)),
         )
 
     def _send_output(self, session_id: str, terminal_id: str, data: bytes) -> None:
@@ -114,7 +113,7 @@ class UpdatesV2:
         self._writer.send_chunk(session_id, chunk)
 
     def _notification(self, session_id: str, update: Any) -> dict[str, Any]:
-        params = v2.UpdateSessionNotification(session_id, update)
+        params = shared.UpdateSessionNotification(session_id, update)
         return {
             "jsonrpc": "2.0",
             "method": "session/update",
@@ -132,7 +131,7 @@ def project(event: Event) -> Any:
         case TurnEnded(stop_reason=reason):
             return v2.StateUpdate("idle", _STOP_REASONS.get(reason, str(reason)))
         case UserMessage(message_id, content):
-            return v2.UserMessage(message_id, blocks(content))
+            return v2.UserMessage(message_id, to_blocks(content))
         case ToolCallCreated():
             return _call(event, "pending")
         case ToolCallStarted(tool_call_id):
@@ -154,9 +153,9 @@ def project(event: Event) -> Any:
         case PlanUpdated(entries):
             return _plan(entries)
         case UsageReported(used, size):
-            return v2.UsageUpdate(used, size)
+            return shared.UsageUpdate(used, size)
         case TitleSet(title):
-            return v2.SessionInfoUpdate(title)
+            return shared.SessionInfoUpdate(title)
         case _:
             return None
 
@@ -165,26 +164,16 @@ def project_item(item: Item) -> Any:
     """The update for a whole item of the history."""
     match item:
         case UserMessage(message_id, content):
-            return v2.UserMessage(message_id, blocks(content))
+            return v2.UserMessage(message_id, to_blocks(content))
         case AgentMessageItem(message_id, texts, is_thought):
             kind = v2.AgentThought if is_thought else v2.AgentMessage
-            return kind(message_id, (v2.TextContent("".join(texts)),))
+            return kind(message_id, (shared.TextContent("".join(texts)),))
         case TerminalItem():
             return _snapshot(item)
         case ToolCallItem():
             return _replayed_call(item)
         case PlanUpdated(entries):
             return _plan(entries)
-
-
-def blocks(content: Sequence[PromptBlock]) -> tuple[v2.ContentBlock, ...]:
-    """The user's content blocks on the wire."""
-    return tuple(_block(block) for block in content)
-
-
-def from_blocks(content: Sequence[v2.ContentBlock]) -> tuple[PromptBlock, ...]:
-    """The user's content blocks as the core has them."""
-    return tuple(_from_block(block) for block in content)
 
 
 def call_update(question: Any, content: tuple[v2.ToolCallContent, ...] | None = None) -> Any:
@@ -199,30 +188,6 @@ def call_update(question: Any, content: tuple[v2.ToolCallContent, ...] | None = 
         locations=_locations(question.locations),
         raw_input=question.raw_input,
     )
-
-
-def _block(block: PromptBlock) -> v2.ContentBlock:
-    match block:
-        case TextBlock(text):
-            return v2.TextContent(text)
-        case LinkBlock():
-            return v2.ResourceLink(
-                block.name, block.uri, block.title, block.description, block.mime_type, block.size
-            )
-        case ResourceBlock(uri, text, mime_type):
-            return v2.EmbeddedResource(v2.TextResourceContents(uri, text, mime_type))
-
-
-def _from_block(block: v2.ContentBlock) -> PromptBlock:
-    match block:
-        case v2.TextContent(text):
-            return TextBlock(text)
-        case v2.ResourceLink():
-            return LinkBlock(
-                block.name, block.uri, block.title, block.description, block.mime_type, block.size
-            )
-        case v2.EmbeddedResource(resource):
-            return ResourceBlock(resource.uri, resource.text, resource.mime_type)
 
 
 def _call(created: ToolCallCreated, status: str) -> v2.ToolCallSessionUpdate:
@@ -257,7 +222,9 @@ def _replayed_call(item: ToolCallItem) -> v2.ToolCallSessionUpdate:
 
 
 def _plan(entries: Sequence[ports.PlanEntry]) -> v2.PlanUpdate:
-    steps = tuple(v2.PlanEntry(entry.content, entry.priority, entry.status) for entry in entries)
+    steps = tuple(
+        shared.PlanEntry(entry.content, entry.priority, entry.status) for entry in entries
+    )
     return v2.PlanUpdate(v2.PlanItems(_PLAN_ID, steps))
 
 
@@ -279,7 +246,7 @@ def _content(content: Sequence[ports.ToolContent]) -> tuple[v2.ToolCallContent, 
 def _content_item(item: ports.ToolContent) -> v2.ToolCallContent:
     match item:
         case ports.TextContent(text):
-            return v2.Content(v2.TextContent(text))
+            return shared.Content(shared.TextContent(text))
         case ports.TerminalContent(terminal_id):
             return v2.Terminal(terminal_id)
         case ports.DiffContent(changes):
@@ -289,8 +256,8 @@ def _content_item(item: ports.ToolContent) -> v2.ToolCallContent:
             )
 
 
-def _locations(locations: Sequence[ports.Location]) -> tuple[v2.ToolCallLocation, ...]:
-    return tuple(v2.ToolCallLocation(place.path, place.line) for place in locations)
+def _locations(locations: Sequence[ports.Location]) -> tuple[shared.ToolCallLocation, ...]:
+    return tuple(shared.ToolCallLocation(place.path, place.line) for place in locations)
 
 
 def _base64(data: bytes) -> str:

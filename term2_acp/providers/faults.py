@@ -16,7 +16,7 @@ import attrs
 import httpx2
 
 from term2_acp.agent.model import ProviderError
-from term2_acp.providers.refusals import Refusal, is_context_overflow
+from term2_acp.providers.refusals import Refusal, is_context_overflow, read_refusal
 from term2_acp.surrogates import replace_lone_surrogates
 
 _MAX_QUOTED = 200
@@ -28,9 +28,11 @@ _KIND_STATUS = {
     "invalid_request_error": 400,
     "invalid_prompt": 400,
     "authentication_error": 401,
+    "invalid_api_key": 401,
     "billing_error": 402,
     "permission_error": 403,
     "not_found_error": 404,
+    "model_not_found": 404,
     "request_too_large": 413,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
@@ -128,8 +130,26 @@ class Service:
 
     def reported(self, kind: str, message: str, model: str) -> ProviderError:
         """The fault for an error that arrived in the middle of a stream."""
-        status = int(kind) if re.fullmatch(r"[45]\d\d", kind) else _KIND_STATUS.get(kind, 500)
-        return self.refused(Refusal(status, message, kind), model)
+        known = [_status_of(word) for word in kind.split() if _status_of(word)]
+        return self.refused(Refusal(known[0] if known else 500, message, kind), model)
+
+    def check_stream(self, response: httpx2.Response, model: str) -> None:
+        """
+        Look whether a successful answer is the event stream that was asked for.
+
+        Raises:
+            ProviderError: it is not; an error that it tells of instead is passed on.
+        """
+        content_type = response.headers.get("content-type", "")
+        # Some servers do not say what they send.
+        if not content_type or "text/event-stream" in content_type.lower():
+            return
+        if "json" in content_type.lower():
+            response.read()
+            refusal = read_refusal(response)
+            if refusal.message:
+                raise self.reported(refusal.kind, refusal.message, model)
+        raise self._not_a_stream(content_type)
 
     def broken_off(self) -> ProviderError:
         """The fault for a stream that ended before the answer did."""
@@ -139,8 +159,7 @@ class Service:
             retryable=True,
         )
 
-    def not_a_stream(self, content_type: str) -> ProviderError:
-        """The fault for an answer that is no event stream."""
+    def _not_a_stream(self, content_type: str) -> ProviderError:
         kind = self.quote(content_type.partition(";")[0]) or "nothing"
         return ProviderError(
             f"{self.name} answered with {kind} instead of an event stream. A proxy may be in"
@@ -194,6 +213,11 @@ class Service:
             " runs, base_url and the network.",
             retryable=True,
         )
+
+
+def _status_of(kind: str) -> int:
+    """The status that fits a word of an error inside a stream; 0 if none is known."""
+    return int(kind) if re.fullmatch(r"[45]\d\d", kind) else _KIND_STATUS.get(kind, 0)
 
 
 def _trouble(status: int) -> str:

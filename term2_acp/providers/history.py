@@ -114,13 +114,10 @@ def call_input(arguments: str) -> dict[str, Any]:
     if not arguments.strip():
         return {}
     try:
-        value = json.loads(arguments, parse_constant=_refuse_constant)
+        value = replace_in_value(json.loads(arguments, parse_constant=_refuse_constant))
     except (ValueError, RecursionError):
-        return {"malformed_arguments": arguments}
-    if not isinstance(value, dict):
-        return {"malformed_arguments": arguments}
-    cleaned: dict[str, Any] = replace_in_value(value)
-    return cleaned
+        value = None
+    return value if isinstance(value, dict) else {"malformed_arguments": arguments}
 
 
 def call_arguments(arguments: str) -> str:

@@ -42,7 +42,7 @@ class Refusal:
     Args:
         status: of HTTP, or the one that fits.
         message: what the service says, any length; empty if it says nothing readable.
-        kind: the service's own word for the error, if it has one.
+        kind: the service's own words for the error, between blanks.
         retry_after_s: the pause that it asks for.
     """
 
@@ -68,7 +68,11 @@ def read_refusal(response: httpx2.Response) -> Refusal:
 
 
 def describe_error(body: Any) -> tuple[str, str]:
-    """The kind and the message of a decoded error body; empty where there is none."""
+    """
+    The kind and the message of a decoded error body; empty where there is none.
+
+    The kind is the error's code, which some services have as a number, and its type.
+    """
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):
@@ -79,9 +83,8 @@ def describe_error(body: Any) -> tuple[str, str]:
     if isinstance(error, dict | str):
         kind, message = describe_error(error)
         return kind, message
-    # Some kinds are only in `code`, and some codes are numbers.
-    kinds = (body.get("code"), body.get("type"))
-    kind = next((str(word) for word in kinds if isinstance(word, str | int) and word), "")
+    words = (body.get("code"), body.get("type"))
+    kind = " ".join(str(word) for word in words if isinstance(word, str | int) and word)
     detail = body.get("message", body.get("detail", ""))
     return kind, detail if isinstance(detail, str) else json.dumps(detail)
 

@@ -200,8 +200,8 @@ def test_sessions_run_side_by_side(client, home):
     for number, session in enumerate(sessions):
         client.prompt(session, f"/say from {number}\n/sleep 600").result()
     for number, session in enumerate(sessions):
-        said = client.wait_for(lambda s=session: agent_text(client.updates(s)), "its own words")
-        assert f"from {number}" in said
+        words = f"from {number}"
+        client.wait_for(lambda s=session, w=words: w in agent_text(client.updates(s)), repr(words))
     assert {client.record.life(session).phase for session in sessions} == {"running"}
     for session in sessions:
         client.cancel(session)

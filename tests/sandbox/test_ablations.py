@@ -45,7 +45,7 @@ class Bench:
         policy = self.policy
         with stubs.held(policy.state_dir, protected.stub_candidates(policy.workspace, policy.link)):
             found = protected.survey(policy.workspace, policy.link, policy.nested)
-            planned = reduce(mounts.arrange(layout.gather(policy, found)))
+            planned = reduce(mounts.arrange(layout.gather(policy, found, ())))
             allow_all = seccomp.program()[-8:]
             filter_fd = os.memfd_create("filter")
             os.write(filter_fd, seccomp.program() if filtered else allow_all)
@@ -199,7 +199,7 @@ def test_a_mask_over_an_outer_folder_is_in_place_before_binds(bench: Bench) -> N
     """The order of mounts is the policy: the workspace last, its protected paths after it."""
     policy = bench.policy
     found = protected.survey(policy.workspace, policy.link, policy.nested)
-    planned = mounts.arrange(layout.gather(policy, found))
+    planned = mounts.arrange(layout.gather(policy, found, ()))
     order = [mount.dest for mount in planned]
     assert order.index("/tmp") < order.index(policy.workspace)
     assert order.index(policy.workspace) < order.index(f"{policy.workspace}/.git")

@@ -107,6 +107,8 @@ _REFUSED = {
 def test_is_refused_and_changes_nothing(equipped: Machine, command: str, words: str) -> None:
     """The command fails for the sandbox's reason, and the machine is as it was."""
     machine = equipped
+    if "outside" in command:
+        machine.need_visible_outside()
     before = machine.snapshot(machine.workspace, machine.outside, machine.home / ".ssh")
     text = command.format(
         outside=machine.outside, home=machine.home, state=machine.state, base=machine.base

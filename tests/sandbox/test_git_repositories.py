@@ -165,6 +165,7 @@ def test_git_file_cannot_be_replaced(machine: Machine) -> None:
 )
 def test_forged_git_file_opens_nothing(machine: Machine, forge: str) -> None:
     """A `.git` file that names somebody else's repository leaves that read-only."""
+    machine.need_visible_outside()
     target = machine.repository(machine.outside / "repo") / ".git"
     machine.write(machine.workspace / ".git", forge.format(target=target) + "\n")
     machine.open_session()
@@ -175,6 +176,7 @@ def test_forged_git_file_opens_nothing(machine: Machine, forge: str) -> None:
 
 def test_forged_common_directory_opens_nothing(machine: Machine) -> None:
     """A worktree's own directory is writable inside, so its `commondir` proves nothing."""
+    machine.need_visible_outside()
     victim = machine.repository(machine.outside / "victim") / ".git"
     fake = machine.outside / "fake"
     machine.write(fake / "gitdir", f"{machine.workspace}/.git\n")
@@ -188,6 +190,7 @@ def test_forged_common_directory_opens_nothing(machine: Machine) -> None:
 
 def test_git_link_that_points_outside_leaves_commands_running(machine: Machine) -> None:
     """`.git` as a symlink: commands start, and the link itself cannot be changed for good."""
+    machine.need_visible_outside()
     machine.repository(machine.outside / "repo")
     (machine.workspace / ".git").symlink_to(machine.outside / "repo" / ".git")
     machine.open_session()
@@ -283,3 +286,36 @@ def test_git_reads_a_repository_of_another_user(machine: Machine) -> None:
     machine.open_session()
     ran = machine.run("git log --format=%s; git status --short")
     assert (0, "first\n") == (ran.exit_code, ran.text)
+
+
+def test_stand_ins_do_not_fail_git_clean_and_stash(machine: Machine) -> None:
+    """The empty folders cannot be removed, so git must not try; what is new is handled as ever."""
+    machine.repository()
+    machine.open_session()
+    ran = machine.run(
+        "set -e; mkdir -p .github; touch new .github/CODEOWNERS; git stash -uq; test ! -e new; "
+        "git stash pop -q; git status --short; git clean -fdq; test ! -e .github/CODEOWNERS"
+    )
+    assert (0, "?? .github/\n?? new\n") == (ran.exit_code, ran.text)
+
+
+def test_ignore_file_of_the_user_comes_in(machine: Machine) -> None:
+    """From where the user's own configuration says; never from where a repository's says."""
+    machine.repository()
+    machine.write(machine.home / ".ssh/id_rsa", "made-up-secret\n")
+    machine.write(machine.home / "ignored", "*.swp\n")
+    machine.git("config", "--global", "core.excludesFile", "~/ignored")
+    machine.open_session()
+    ran = machine.run("touch a.swp b.txt; git status --short")
+    assert "?? b.txt\n" == ran.text
+    machine.git("config", "core.excludesFile", str(machine.home / ".ssh/id_rsa"))
+    machine.open_session(session="t")
+    assert "made-up-secret" not in machine.run("cat ~/.config/git/ignore", session="t").text
+
+
+def test_default_ignore_file_of_the_user_comes_in(machine: Machine) -> None:
+    """`~/.config/git/ignore`, when nothing is configured."""
+    machine.repository()
+    machine.write(machine.home / ".config/git/ignore", ".DS_Store\n")
+    machine.open_session()
+    assert "" == machine.run("touch .DS_Store; git status --short").text

@@ -87,8 +87,8 @@ def test_bwrap_in_the_workspace_is_never_taken(tmp_path: Path) -> None:
         ("setting up uid map: Operation not permitted", "restricted", "sysctl"),
         (
             (
-                "No permissions to creating new namespace, likely because the kernel does not allow "
-                "non-privileged user namespaces."
+                "No permissions to creating new namespace, likely because the kernel does not "
+                "allow non-privileged user namespaces."
             ),
             "not permitted",
             "unprivileged_userns_clone",

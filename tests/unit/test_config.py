@@ -224,8 +224,13 @@ def test_a_wrong_value_is_refused_by_its_path(refused, text, message):
         "http://h:99999/",
         "http://h:x/",
         "http://a b/",
-    ]
-    + ["http://h/v1?key=1", "http://h/v1#x", "//h/v1", "http://:80/", "http://h\\n/", "file:///x"],
+        "http://h/v1?key=1",
+        "http://h/v1#x",
+        "//h/v1",
+        "http://:80/",
+        "http://h\\n/",
+        "file:///x",
+    ],
 )
 def test_an_address_must_be_one_with_a_host(refused, address):
     """Anything else is refused, without showing it: it may hold a password."""
@@ -242,8 +247,9 @@ def test_an_address_must_be_one_with_a_host(refused, address):
         "HTTPS://Example.com:8443/v1",
         "http://[::1]:8080/v1",
         "http://u:p@h/v1",
-    ]
-    + ["http://localhost:1/a/b/", "https://münchen.example/v1"],
+        "http://localhost:1/a/b/",
+        "https://münchen.example/v1",
+    ],
 )
 def test_an_address_may_have_any_host_port_and_path(file, address):
     """Names, IPv4 and IPv6 addresses and a user are taken as they are."""
@@ -341,7 +347,7 @@ TOML_TEXTS = st.text(
 VALUES = st.recursive(
     st.one_of(
         st.integers().map(str),
-        st.floats().map(lambda number: repr(number) if number == number else "nan"),
+        st.floats().map(repr),
         st.sampled_from(
             ["true", "false", "2026-01-01", "'offline'", "'openai'", "'low'", "'http://h'"]
         ),
@@ -365,10 +371,9 @@ def test_any_file_is_read_or_refused(table):
         file = Path(folder, "config.toml")
         file.write_text(text, encoding="utf-8")
         try:
-            config, warnings = load(str(file))
+            config, told = load(str(file))
         except ConfigError as error:
-            assert str(error).startswith(str(file))
-            assert len(str(error).splitlines()) == 1
-        else:
-            assert isinstance(config, Config)
-            assert all(len(warning.splitlines()) == 1 for warning in warnings)
+            config, told = None, [str(error)]
+        assert config is None or isinstance(config, Config)
+        assert all(message.startswith(str(file)) for message in told)
+        assert all(len(message.splitlines()) == 1 for message in told)

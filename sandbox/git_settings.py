@@ -1,0 +1,95 @@
+"""What commits made outside would use of the user's git settings; the home is hidden inside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Mapping
+
+import attrs
+
+from sandbox import programs
+
+_TIMEOUT_S = 5
+_LARGEST_IGNORE_FILE = 256 * 1024
+# A repository must not be able to start a program through our own git (finding F5).
+_HARMLESS = (
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "safe.bareRepository=explicit"),
+)
+_WANTED = r"^(user\.(name|email)|core\.excludesfile)$"
+# Only from here may a file be read: a repository could name any other.
+_TRUSTED_SCOPES = ("global", "system")
+
+
+@attrs.frozen
+class GitSettings:
+    """
+    The user's git settings that come in.
+
+    Attributes:
+        identity: `GIT_AUTHOR_*` and `GIT_COMMITTER_*` variables; what is not
+            configured is left out.
+        ignored: the text of the user's own ignore file.
+    """
+
+    identity: Mapping[str, str]
+    ignored: bytes
+
+
+def read(workspace: str, environ: Mapping[str, str]) -> GitSettings:
+    """Ask `git config` once, with everything off by which a repository could start a program."""
+    git = programs.find("git", environ, never_in=(workspace,))
+    values = _ask(git, workspace, environ) if git else {}
+    identity = {}
+    for key, field in (("user.name", "NAME"), ("user.email", "EMAIL")):
+        for role in ("AUTHOR", "COMMITTER"):
+            variable = f"GIT_{role}_{field}"
+            value = environ.get(variable) or values.get(key)
+            if value:
+                identity[variable] = value
+    return GitSettings(identity, _read_ignore_file(values.get("core.excludesfile"), environ))
+
+
+def _ask(git: str, workspace: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The wanted settings; where one is set twice, the last counts."""
+    try:
+        answer = subprocess.run(
+            [git, *_HARMLESS, "config", "-z", "--show-scope", "--get-regexp", _WANTED],
+            cwd=workspace,
+            env={**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return {}
+    fields = os.fsdecode(answer.stdout).split("\0")
+    found = {}
+    for scope, setting in zip(fields[::2], fields[1::2], strict=False):
+        key, _, value = setting.partition("\n")
+        if key.startswith("user.") or scope in _TRUSTED_SCOPES:
+            found[key] = value.strip()
+    return found
+
+
+def _read_ignore_file(configured: str | None, environ: Mapping[str, str]) -> bytes:
+    home = environ.get("HOME", "")
+    if configured is None:
+        settings = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+        path = os.path.join(settings, "git", "ignore")
+    elif configured.startswith("~/"):
+        path = os.path.join(home, configured[2:])
+    else:
+        path = configured
+    if not os.path.isabs(path):
+        return b""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            return file.read(_LARGEST_IGNORE_FILE)
+    return b""

@@ -1,0 +1,50 @@
+"""Content blocks of the user between the wire and the core, for both versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from term2_acp.eventlog import LinkBlock, PromptBlock, ResourceBlock, TextBlock
+from term2_acp.wire import shared, v1, v2
+
+WireBlock = v1.ContentBlock | v2.ContentBlock
+SharedBlock = shared.TextContent | shared.ResourceLink | shared.EmbeddedResource
+
+
+def from_blocks(content: Sequence[WireBlock]) -> tuple[PromptBlock, ...]:
+    """The user's content blocks as the core has them."""
+    return tuple(_from_block(block) for block in content)
+
+
+def to_blocks(content: Sequence[PromptBlock]) -> tuple[SharedBlock, ...]:
+    """The user's content blocks on the wire."""
+    return tuple(_to_block(block) for block in content)
+
+
+def _from_block(block: WireBlock) -> PromptBlock:
+    match block:
+        case shared.TextContent(text):
+            return TextBlock(text)
+        case shared.ResourceLink():
+            return LinkBlock(
+                block.name, block.uri, block.title, block.description, block.mime_type, block.size
+            )
+        case shared.EmbeddedResource(resource):
+            return ResourceBlock(resource.uri, resource.text, resource.mime_type)
+        case v1.EmbeddedBlob(resource):
+            # Bytes tell a text model nothing: it gets a note of what they are.
+            size = len(resource.blob) * 3 // 4
+            name = resource.uri.rsplit("/", 1)[-1] or resource.uri
+            return LinkBlock(name, resource.uri, mime_type=resource.mime_type, size=size)
+
+
+def _to_block(block: PromptBlock) -> SharedBlock:
+    match block:
+        case TextBlock(text):
+            return shared.TextContent(text)
+        case LinkBlock():
+            return shared.ResourceLink(
+                block.name, block.uri, block.title, block.description, block.mime_type, block.size
+            )
+        case ResourceBlock(uri, text, mime_type):
+            return shared.EmbeddedResource(shared.TextResourceContents(uri, text, mime_type))

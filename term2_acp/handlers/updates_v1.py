@@ -1,0 +1,318 @@
+"""The projection of events onto version 1 (spec section 6), live and replayed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from term2_acp.agent import ports
+from term2_acp.eventlog import (
+    AgentText,
+    AgentThought,
+    Event,
+    Notice,
+    PlanUpdated,
+    SessionState,
+    TerminalExited,
+    TerminalOutput,
+    TitleSet,
+    ToolCallCreated,
+    ToolCallEnded,
+    ToolCallShowed,
+    ToolCallStarted,
+    ToolStatus,
+    UsageReported,
+    UserMessage,
+)
+from term2_acp.handlers.blocks import to_blocks
+from term2_acp.replay import AgentMessageItem, Item, TerminalItem, ToolCallItem
+from term2_acp.rpc.outbox import Chunk
+from term2_acp.wire import shared, v1
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+    from term2_acp.agent.cancel import CancelToken
+    from term2_acp.rpc.writer import Writer
+
+OUTPUT_BYTES = 64 * 1024
+"""So much of a command's output is shown as the call's text: head and tail."""
+_WHOLE_TEXT = 1024 * 1024
+_CONTEXT = 2000
+
+
+@attrs.define
+class _Output:
+    """What a running command wrote; shown again each time that it doubled."""
+
+    tool_call_id: str
+    data: bytearray = attrs.Factory(bytearray)
+    omitted: int = 0
+    shown_at: int = 0
+
+    def add(self, data: bytes) -> None:
+        self.data += data
+        if len(self.data) > 2 * OUTPUT_BYTES:
+            half = OUTPUT_BYTES // 2
+            self.omitted += len(self.data) - OUTPUT_BYTES
+            self.data[half:-half] = b""
+
+    @property
+    def is_due(self) -> bool:
+        return len(self.data) + self.omitted >= 2 * self.shown_at
+
+    def text(self) -> str:
+        self.shown_at = len(self.data) + self.omitted
+        return _output_text(bytes(self.data), self.omitted)
+
+
+class UpdatesV1:
+    """Shows events as `session/update` notifications; a `sessions.Sink`."""
+
+    def __init__(self, writer: Writer, converter: Converter) -> None:
+        self._writer = writer
+        self._converter = converter
+        self._lock = threading.Lock()
+        # The output of running commands, which version 1 shows as text of the call.
+        self._outputs: dict[tuple[str, str], _Output] = {}
+
+    def deliver(self, session_id: str, event: Event) -> None:
+        """Queue what version 1 shows of an event; never waits."""
+        match event:
+            case AgentText(message_id, text) | Notice(message_id, text):
+                self._send_text(session_id, v1.AgentMessageChunk, message_id, text)
+            case AgentThought(message_id, text):
+                self._send_text(session_id, v1.AgentThoughtChunk, message_id, text)
+            case _:
+                update = self._project(session_id, event)
+                if update is not None:
+                    self._send(session_id, update)
+
+    def wait_for_room(self, session_id: str, cancel: CancelToken) -> None:
+        """Wait while too much of the session is queued, until `cancel` is set."""
+        self._writer.wait_for_room(session_id, cancel)
+
+    def replay(self, session_id: str, history: Iterable[Item]) -> Iterator[None]:
+        """Queue the updates of the history, one at each step."""
+        for update in _replayed(history):
+            self._send(session_id, update)
+            yield
+
+    def show_state(self, session_id: str, state: SessionState) -> None:
+        """Version 1 has no states: the prompt is answered at the turn's end."""
+
+    def _project(self, session_id: str, event: Event) -> Any:
+        match event:
+            case ToolCallCreated():
+                return _call(event, "pending", (), event.locations)
+            case ToolCallStarted(tool_call_id):
+                return v1.ToolCallUpdate(tool_call_id, status="in_progress")
+            case ToolCallShowed(tool_call_id, content):
+                return self._showed(session_id, tool_call_id, content)
+            case TerminalOutput(terminal_id, data):
+                return self._wrote(session_id, terminal_id, data)
+            case TerminalExited():
+                return None
+            case ToolCallEnded():
+                return v1.ToolCallUpdate(
+                    event.tool_call_id,
+                    status=_status(event.status),
+                    content=self._final_content(session_id, event.content),
+                    locations=_locations(event.locations) if event.locations else None,
+                )
+            case PlanUpdated(entries):
+                return _plan(entries)
+            case UsageReported(used, size):
+                return shared.UsageUpdate(used, size)
+            case TitleSet(title):
+                return shared.SessionInfoUpdate(title)
+            case _:
+                return None
+
+    def _showed(
+        self, session_id: str, tool_call_id: str, content: Sequence[ports.ToolContent]
+    ) -> Any:
+        terminals = [item for item in content if isinstance(item, ports.TerminalContent)]
+        with self._lock:
+            for item in terminals:
+                self._outputs[session_id, item.terminal_id] = _Output(tool_call_id)
+        shown = _content(content, {})
+        return v1.ToolCallUpdate(tool_call_id, content=shown) if shown else None
+
+    def _wrote(self, session_id: str, terminal_id: str, data: bytes) -> Any:
+        with self._lock:
+            output = self._outputs.get((session_id, terminal_id))
+        if output is None:
+            return None
+        output.add(data)
+        if not output.is_due:
+            return None
+        return v1.ToolCallUpdate(output.tool_call_id, content=(_text(output.text()),))
+
+    def _final_content(
+        self, session_id: str, content: Sequence[ports.ToolContent]
+    ) -> tuple[v1.ToolCallContent, ...]:
+        texts: dict[str, str] = {}
+        with self._lock:
+            for item in content:
+                if isinstance(item, ports.TerminalContent):
+                    output = self._outputs.pop((session_id, item.terminal_id), None)
+                    texts[item.terminal_id] = output.text() if output else ""
+        return _content(content, texts)
+
+    def _send(self, session_id: str, update: Any) -> None:
+        self._writer.send_update(session_id, self._notification(session_id, update))
+
+    def _send_text(
+        self,
+        session_id: str,
+        kind: Callable[[shared.TextContent, str], Any],
+        message_id: str,
+        text: str,
+    ) -> None:
+        def build(joined: str) -> dict[str, Any]:
+            return self._notification(session_id, kind(shared.TextContent(joined), message_id))
+
+        self._writer.send_chunk(session_id, Chunk((kind, message_id), text, build))
+
+    def _notification(self, session_id: str, update: Any) -> dict[str, Any]:
+        params = shared.UpdateSessionNotification(session_id, update)
+        return {
+            "jsonrpc": "2.0",
+            "method": "session/update",
+            "params": self._converter.unstructure(params),
+        }
+
+
+def call_fields(question: Any) -> v1.ToolCallFields:
+    """A permission question's subject: the call that it is about."""
+    return v1.ToolCallFields(
+        question.tool_call_id,
+        name=question.name,
+        title=question.title,
+        kind=question.kind,
+        status="pending",
+        locations=_locations(question.locations),
+        raw_input=question.raw_input,
+    )
+
+
+def _replayed(history: Iterable[Item]) -> Iterator[Any]:
+    waiting: ToolCallItem | None = None
+    for item in history:
+        if waiting is not None:
+            # A call's terminal comes right behind it.
+            terminal = item if isinstance(item, TerminalItem) else None
+            yield _replayed_call(waiting, terminal)
+            waiting = None
+        match item:
+            case UserMessage(message_id, content):
+                for block in to_blocks(content):
+                    yield v1.UserMessageChunk(block, message_id)
+            case AgentMessageItem(message_id, texts, is_thought):
+                kind = v1.AgentThoughtChunk if is_thought else v1.AgentMessageChunk
+                yield kind(shared.TextContent("".join(texts)), message_id)
+            case PlanUpdated(entries):
+                yield _plan(entries)
+            case ToolCallItem():
+                waiting = item
+    if waiting is not None:
+        yield _replayed_call(waiting, None)
+
+
+def _replayed_call(item: ToolCallItem, terminal: TerminalItem | None) -> v1.ToolCall:
+    content = item.showed.content if item.showed else ()
+    locations = item.created.locations
+    status = "in_progress" if item.started else "pending"
+    if item.ended:
+        content, status = item.ended.content, _status(item.ended.status)
+        locations = item.ended.locations or locations
+    texts = {}
+    if terminal is not None:
+        output = _Output(item.created.tool_call_id)
+        output.add(b"".join(terminal.output))
+        texts[terminal.opened.terminal_id] = output.text()
+    return _call(item.created, status, _content(content, texts), locations)
+
+
+def _call(
+    created: ToolCallCreated,
+    status: str,
+    content: tuple[v1.ToolCallContent, ...],
+    locations: Sequence[ports.Location],
+) -> v1.ToolCall:
+    return v1.ToolCall(
+        created.tool_call_id,
+        created.title,
+        created.kind,
+        status,
+        name=created.name,
+        content=content or None,
+        locations=_locations(locations),
+        raw_input=created.raw_input,
+    )
+
+
+def _status(status: ToolStatus) -> str:
+    # Version 1 has no word for a cancelled call.
+    return str(ToolStatus.FAILED if status is ToolStatus.CANCELLED else status)
+
+
+def _content(
+    content: Sequence[ports.ToolContent], texts: dict[str, str]
+) -> tuple[v1.ToolCallContent, ...]:
+    shown: list[v1.ToolCallContent] = []
+    for item in content:
+        match item:
+            case ports.TextContent(text):
+                shown.append(_text(text))
+            case ports.TerminalContent(terminal_id):
+                if texts.get(terminal_id):
+                    shown.append(_text(texts[terminal_id]))
+            case ports.DiffContent(changes):
+                shown += [_diff(change) for change in changes]
+    return tuple(shown)
+
+
+def _text(text: str) -> shared.Content:
+    return shared.Content(shared.TextContent(text))
+
+
+def _diff(change: ports.FileChange) -> v1.Diff:
+    old, new = change.old, change.new or ""
+    if old is not None and len(old) + len(new) > _WHOLE_TEXT:
+        old, new = _changed_region(old, new)
+    return v1.Diff(change.path, new, old)
+
+
+def _changed_region(old: str, new: str) -> tuple[str, str]:
+    """Both texts from a little before the first difference to a little after the last."""
+    shorter = min(len(old), len(new))
+    head = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    tail = 0
+    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    start = old.rfind("\n", 0, max(head - _CONTEXT, 0)) + 1
+    keep = max(tail - _CONTEXT, 0)
+    return old[start : len(old) - keep], new[start : len(new) - keep]
+
+
+def _output_text(data: bytes, omitted: int) -> str:
+    if not omitted:
+        return data.decode("utf-8", "replace")
+    half = len(data) // 2
+    head, tail = data[:half].decode("utf-8", "replace"), data[half:].decode("utf-8", "replace")
+    return f"{head}\n[... {omitted} bytes omitted ...]\n{tail}"
+
+
+def _plan(entries: Sequence[ports.PlanEntry]) -> v1.Plan:
+    return v1.Plan(
+        tuple(shared.PlanEntry(step.content, step.priority, step.status) for step in entries)
+    )
+
+
+def _locations(locations: Sequence[ports.Location]) -> tuple[shared.ToolCallLocation, ...]:
+    return tuple(shared.ToolCallLocation(place.path, place.line) for place in locations)

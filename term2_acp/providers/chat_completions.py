@@ -1,0 +1,160 @@
+"""
+The provider for Chat Completions: vLLM, llama.cpp, Ollama, OpenRouter and the like.
+
+Importing this module loads OpenAI's SDK; only the composition root does, off the
+start-up path (spec section 2).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator
+from typing import Any, cast
+
+import httpx2
+import openai
+from openai.types.chat import (
+    ChatCompletionChunk,
+    ChatCompletionMessageParam,
+    ChatCompletionToolUnionParam,
+)
+from openai.types.shared_params import ReasoningEffort
+
+from term2_acp.agent.cancel import CancelToken
+from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
+from term2_acp.providers.asking import ask
+from term2_acp.providers.chat_events import ChatEvents
+from term2_acp.providers.chat_messages import ChatVariant, chat_messages, chat_tools
+from term2_acp.providers.context_windows import read_windows, window_of
+from term2_acp.providers.faults import Service
+from term2_acp.providers.openai_clients import SDK_FAULTS, keyless_headers, make_client, read_fault
+from term2_acp.providers.transport import Connections, Exchange
+from term2_acp.providers.variants import Variants
+from term2_acp.surrogates import replace_in_value
+
+logger = logging.getLogger(__name__)
+
+# The list of models is small, and a session waits for it.
+_LIST_TIMEOUT_S = 10.0
+
+
+class ChatCompletionsProvider:
+    """
+    A `Provider` of kind `openai-compatible`; may be used from any thread.
+
+    Args:
+        base_url: where the service is, up to and with its `/v1`.
+        api_key_env: the name of the variable that the key came from, for texts.
+        idle_timeout_s: the silence of the model that ends a step, in seconds.
+    """
+
+    sdk_faults = SDK_FAULTS
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str,
+        api_key: str | None,
+        idle_timeout_s: float,
+        api_key_env: str | None = None,
+    ) -> None:
+        self.name = name
+        self._base_url = base_url
+        self._service = Service.at(name, base_url, api_key, api_key_env)
+        self._connections = Connections.prepare(base_url, idle_timeout_s)
+        self._lock = threading.Lock()
+        self._variants = Variants(ChatVariant(), openai.APIStatusError)
+        self._windows: dict[str, int] | None = None
+
+    def stream(
+        self, request: ModelRequest, cancel: CancelToken
+    ) -> Generator[ModelEvent, None, None]:
+        """
+        Ask the model once; see `Provider.stream`.
+
+        Raises:
+            ProviderError: the request failed or the stream broke.
+            Cancelled: `cancel` was set.
+        """
+        return ask(self, self._service, self._connections, request, cancel)
+
+    def context_window(self, model: str, cancel: CancelToken) -> int | None:
+        """
+        The window of a model as `/models` tells it; asked once.
+
+        Raises:
+            Cancelled: `cancel` was set.
+        """
+        cancel.raise_if_cancelled()
+        with self._lock:
+            windows = self._windows
+        if windows is None:
+            windows = self._ask_for_windows(cancel)
+            with self._lock:
+                self._windows = windows
+        return window_of(model, windows)
+
+    def open(
+        self, request: ModelRequest, exchange: Exchange
+    ) -> tuple[openai.Stream[ChatCompletionChunk], bool]:
+        """See `Vendor.open`."""
+        client = self._client(exchange, self._connections.timeout)
+        stream, variant = self._variants.send(
+            request.model, lambda variant: self._create(client, request, variant)
+        )
+        return stream, variant.fresh
+
+    def reader(self) -> ChatEvents:
+        """See `Vendor.reader`."""
+        return ChatEvents()
+
+    def fault(self, error: Exception, model: str) -> ProviderError:
+        """See `Vendor.fault`."""
+        return read_fault(error, self._service, model, self._connections.idle_timeout_s)
+
+    def _create(
+        self, client: openai.OpenAI, request: ModelRequest, variant: ChatVariant
+    ) -> openai.Stream[ChatCompletionChunk]:
+        messages = replace_in_value(chat_messages(request, self.name, variant))
+        tools = replace_in_value(chat_tools(request.tools))
+        return client.chat.completions.create(
+            model=request.model,
+            messages=cast("list[ChatCompletionMessageParam]", messages),
+            tools=cast("list[ChatCompletionToolUnionParam]", tools) if tools else openai.omit,
+            reasoning_effort=cast("ReasoningEffort", request.effort)
+            if request.effort
+            else openai.omit,
+            stream=True,
+            stream_options={"include_usage": True} if variant.usage_option else openai.omit,
+            extra_body=self._cache_marks(request.model),
+            extra_headers=keyless_headers(self._service),
+        )
+
+    def _cache_marks(self, model: str) -> dict[str, Any] | None:
+        """OpenRouter caches prompts for Anthropic's models only where it is asked to."""
+        if model.startswith("anthropic/") and "openrouter.ai" in self._service.address:
+            return {"cache_control": {"type": "ephemeral"}}
+        return None
+
+    def _client(self, exchange: Exchange, timeout: httpx2.Timeout) -> openai.OpenAI:
+        return make_client(
+            self._service, exchange.client, base_url=self._base_url, ambient=False, timeout=timeout
+        )
+
+    def _ask_for_windows(self, cancel: CancelToken) -> dict[str, int]:
+        with self._connections.exchange(cancel) as exchange:
+            try:
+                answer = self._list_models(exchange)
+            except SDK_FAULTS as error:
+                cancel.raise_if_cancelled()
+                logger.info("%s did not list its models (%s)", self.name, type(error).__name__)
+                return {}
+        return read_windows(answer)
+
+    def _list_models(self, exchange: Exchange) -> object:
+        client = self._client(exchange, httpx2.Timeout(_LIST_TIMEOUT_S))
+        # Raw, because lists differ from server to server.
+        answer = client.models.with_raw_response.list(extra_headers=keyless_headers(self._service))
+        return answer.http_response.json()

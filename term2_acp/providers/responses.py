@@ -1,0 +1,145 @@
+"""
+The provider for OpenAI's Responses API.
+
+Importing this module loads OpenAI's SDK; only the composition root does, off the
+start-up path (spec section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import cast
+
+import openai
+from openai.types.responses import (
+    ResponseIncludable,
+    ResponseInputItemParam,
+    ResponseStreamEvent,
+    ToolParam,
+)
+from openai.types.shared_params import Reasoning, ReasoningEffort
+
+from term2_acp.agent.cancel import CancelToken
+from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
+from term2_acp.providers.asking import ask
+from term2_acp.providers.faults import Service
+from term2_acp.providers.openai_clients import SDK_FAULTS, keyless_headers, make_client, read_fault
+from term2_acp.providers.responses_events import ResponseEvents
+from term2_acp.providers.responses_input import (
+    ResponseVariant,
+    cache_key,
+    response_input,
+    response_tools,
+)
+from term2_acp.providers.transport import Connections, Exchange
+from term2_acp.providers.variants import Variants
+from term2_acp.surrogates import replace_in_value
+
+_DEFAULT_URL = "https://api.openai.com/v1"
+_ENCRYPTED: ResponseIncludable = "reasoning.encrypted_content"
+# Families from before models reasoned, and those that never do.
+_WITHOUT_REASONING = ("gpt-3", "gpt-4", "chatgpt")
+
+
+class ResponsesProvider:
+    """
+    A `Provider` of kind `openai`; may be used from any thread.
+
+    Args:
+        base_url: None is the vendor's own, or what OPENAI_BASE_URL names.
+        api_key_env: the name of the variable that the key came from, for texts.
+        idle_timeout_s: the silence of the model that ends a step, in seconds.
+    """
+
+    sdk_faults = SDK_FAULTS
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None,
+        api_key: str | None,
+        idle_timeout_s: float,
+        api_key_env: str | None = None,
+    ) -> None:
+        self.name = name
+        self._base_url = base_url
+        self._service = Service.at(name, base_url or _DEFAULT_URL, api_key, api_key_env)
+        self._connections = Connections.prepare(base_url, idle_timeout_s)
+        self._variants = Variants(ResponseVariant(), openai.APIStatusError)
+
+    def stream(
+        self, request: ModelRequest, cancel: CancelToken
+    ) -> Generator[ModelEvent, None, None]:
+        """
+        Ask the model once; see `Provider.stream`.
+
+        Raises:
+            ProviderError: the request failed or the stream broke.
+            Cancelled: `cancel` was set.
+        """
+        return ask(self, self._service, self._connections, request, cancel)
+
+    def context_window(self, _model: str, _cancel: CancelToken) -> int | None:
+        """The service does not tell it."""
+        return None
+
+    def open(
+        self, request: ModelRequest, exchange: Exchange
+    ) -> tuple[openai.Stream[ResponseStreamEvent], bool]:
+        """See `Vendor.open`."""
+        client = make_client(
+            self._service,
+            exchange.client,
+            base_url=self._base_url,
+            ambient=self._base_url is None,
+            timeout=self._connections.timeout,
+        )
+        stream, variant = self._variants.send(
+            request.model, lambda variant: self._create(client, request, variant)
+        )
+        return stream, variant.fresh
+
+    def reader(self) -> ResponseEvents:
+        """See `Vendor.reader`."""
+        return ResponseEvents()
+
+    def fault(self, error: Exception, model: str) -> ProviderError:
+        """See `Vendor.fault`."""
+        return read_fault(error, self._service, model, self._connections.idle_timeout_s)
+
+    def _create(
+        self, client: openai.OpenAI, request: ModelRequest, variant: ResponseVariant
+    ) -> openai.Stream[ResponseStreamEvent]:
+        clean = replace_in_value(
+            {
+                "instructions": request.system,
+                "input": response_input(request, self.name, fresh=variant.fresh),
+                "tools": response_tools(request.tools),
+            }
+        )
+        tools = cast("list[ToolParam]", clean["tools"])
+        reasoning = _reasoning(request, variant)
+        return client.responses.create(
+            model=request.model,
+            instructions=clean["instructions"] or openai.omit,
+            input=cast("list[ResponseInputItemParam]", clean["input"]),
+            tools=tools or openai.omit,
+            reasoning=reasoning or openai.omit,
+            # Nothing is kept at the vendor: what a step needs comes back with it.
+            include=[_ENCRYPTED] if reasoning and variant.encrypted else openai.omit,
+            store=False,
+            stream=True,
+            prompt_cache_key=cache_key(request),
+            extra_headers=keyless_headers(self._service),
+        )
+
+
+def _reasoning(request: ModelRequest, variant: ResponseVariant) -> Reasoning | None:
+    """How much a model is to think; and that it is to say what it thinks."""
+    effort = cast("ReasoningEffort", request.effort)
+    thinks = not request.model.startswith(_WITHOUT_REASONING)
+    reasoning: Reasoning = {"effort": effort} if request.effort else {}
+    if thinks and variant.summary and request.effort != "none":
+        reasoning["summary"] = "auto"
+    return reasoning or None

@@ -1,0 +1,1 @@
+"""Model services for tests: real HTTP on loopback, scripted, as strict as the vendors."""
