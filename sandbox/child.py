@@ -119,7 +119,8 @@ class Child:
                     self.init = os.pidfd_open(record["child-pid"])
 
     def reap(self) -> int:
-        """Collect bwrap, which has exited; its return code."""
+        """Collect bwrap, which has exited, and its last report; its return code."""
+        self.read_status()
         with self._lock:
             self._reaped = True
             return self._process.wait()
@@ -129,8 +130,8 @@ class Child:
         self.kill()
         deadline = time.monotonic() + GRACE_S
         if _wait(self.exited, deadline):
-            self.read_status()
             self.reap()
+            self.kill()
         if self.init is not None:
             _wait(self.init, deadline)
         with self._lock:

@@ -61,9 +61,10 @@ class Supervision:
             if child.output in ready and not self._take_output():
                 poller.unregister(child.output)
             if child.exited in ready:
-                child.read_status()
                 self.return_code = child.reap()
-                # Inside, all are dead only when the first process there is.
+                # Inside, all are dead only when the first process there is. Killed in
+                # the middle of the start, bwrap may not have tied that one to itself.
+                child.kill()
                 if child.init is not None:
                     alive.add(child.init)
                     poller.register(child.init, select.POLLIN)

@@ -143,7 +143,7 @@ class Config:
     stream_idle_timeout_s: float = attrs.field(
         default=120.0,
         validator=_rule(
-            lambda value: math.isfinite(value) and 0 < value <= _MAX_IDLE_S,
+            lambda value: 0 < value <= _MAX_IDLE_S,
             f"a number of seconds above 0 and at most {_MAX_IDLE_S}",
         ),
     )

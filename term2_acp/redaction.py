@@ -114,10 +114,10 @@ class Redactor:
         """The JSON text of a call's arguments, judged by what it means."""
         try:
             parsed = json.loads(arguments)
+            redacted = self.value(parsed)
+            return arguments if redacted == parsed else json.dumps(redacted, ensure_ascii=False)
         except (ValueError, RecursionError):
             return self.text(arguments)
-        redacted = self.value(parsed)
-        return arguments if redacted == parsed else json.dumps(redacted, ensure_ascii=False)
 
     def held_back(self, text: str) -> int:
         """How many characters at the end may be the beginning of a secret."""

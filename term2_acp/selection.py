@@ -126,7 +126,7 @@ def _of_provider(chosen: Provider, wanted: _Asked | None, by_name: _Asked | None
     raise _refusal(
         f"{wanted} is not the exact id of a model of provider {show(chosen.name)}{how};"
         f" take one of these{unlisted}",
-        _close(_ids([chosen]), wanted.text),
+        _close(_ids([chosen]), wanted.text) or _ids([chosen]),
     )
 
 
@@ -155,7 +155,7 @@ def _of_any(
     possible = [f"{p.name}/{wanted.text}" for p in configured if p.meant_by(wanted.text)]
     raise _refusal(
         f"{wanted} is not the exact id of a model of a configured provider; take one of these",
-        [*possible, *_close(_ids(known.values()), wanted.text)],
+        [*possible, *(_close(_ids(known.values()), wanted.text) or _ids(configured))],
     )
 
 
@@ -233,7 +233,7 @@ def _ids(providers: Iterable[Provider]) -> list[str]:
 
 
 def _close(candidates: list[str], wanted: str) -> list[str]:
-    """Those that contain what was asked for, or else are written like it, or else all."""
+    """Those that contain what was asked for, or else those that are written like it."""
     text = wanted.lower()
     containing = [candidate for candidate in candidates if text in candidate.lower()]
     if containing:
@@ -244,7 +244,7 @@ def _close(candidates: list[str], wanted: str) -> list[str]:
         *difflib.get_close_matches(text, by_end, n=_MAX_SIMILAR),
         *difflib.get_close_matches(text, whole, n=_MAX_SIMILAR),
     ]
-    return list(dict.fromkeys({**whole, **by_end}[match] for match in similar)) or candidates
+    return list(dict.fromkeys({**whole, **by_end}[match] for match in similar))
 
 
 def _refusal(text: str, candidates: list[str]) -> ConfigError:

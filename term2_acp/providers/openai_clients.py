@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 from collections.abc import Mapping
 from typing import cast
 
@@ -11,14 +11,19 @@ import openai
 
 from term2_acp.agent.model import ProviderError
 from term2_acp.providers.faults import Service
+from term2_acp.providers.headers import ambient_header_names
 from term2_acp.providers.refusals import describe_error, read_refusal
+
+_CUSTOM_HEADERS = "OPENAI_CUSTOM_HEADERS"
 
 SDK_FAULTS: tuple[type[Exception], ...] = (
     openai.OpenAIError,
     httpx2.HTTPError,
     httpx2.InvalidURL,
-    # What is no JSON and no UTF-8.
-    ValueError,
+    # Events that are no JSON or no UTF-8.
+    json.JSONDecodeError,
+    UnicodeDecodeError,
+    RecursionError,
 )
 """Everything that a request or a stream of the SDK may raise for an outer reason."""
 
@@ -56,12 +61,7 @@ def keyless_headers(service: Service) -> Mapping[str, str | openai.Omit] | None:
 
 def _withheld() -> Mapping[str, str]:
     """Headers that the SDK takes from the environment, marked to be left out."""
-    names = ["OpenAI-Organization", "OpenAI-Project"]
-    for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n"):
-        name, colon, _ = line.partition(":")
-        # The one with the key is ours to decide.
-        if colon and name.strip().lower() != "authorization":
-            names.append(name.strip())
+    names = ["OpenAI-Organization", "OpenAI-Project", *ambient_header_names(_CUSTOM_HEADERS)]
     # The SDK accepts `Omit` here, but does not say so in its types.
     return cast("Mapping[str, str]", {name: openai.Omit() for name in names})
 

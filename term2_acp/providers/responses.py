@@ -7,6 +7,7 @@ start-up path (spec section 2).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from typing import cast
 
@@ -64,7 +65,8 @@ class ResponsesProvider:
     ) -> None:
         self.name = name
         self._base_url = base_url
-        self._service = Service.at(name, base_url or _DEFAULT_URL, api_key, api_key_env)
+        address = base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL
+        self._service = Service.at(name, address, api_key, api_key_env)
         self._connections = Connections.prepare(base_url, idle_timeout_s)
         self._variants = Variants(ResponseVariant(), openai.APIStatusError)
 
@@ -119,15 +121,15 @@ class ResponsesProvider:
             }
         )
         tools = cast("list[ToolParam]", clean["tools"])
-        reasoning = _reasoning(request, variant)
+        thinks = not request.model.startswith(_WITHOUT_REASONING)
         return client.responses.create(
             model=request.model,
             instructions=clean["instructions"] or openai.omit,
             input=cast("list[ResponseInputItemParam]", clean["input"]),
             tools=tools or openai.omit,
-            reasoning=reasoning or openai.omit,
+            reasoning=_reasoning(request.effort, summary=thinks and variant.summary) or openai.omit,
             # Nothing is kept at the vendor: what a step needs comes back with it.
-            include=[_ENCRYPTED] if reasoning and variant.encrypted else openai.omit,
+            include=[_ENCRYPTED] if thinks and variant.encrypted else openai.omit,
             store=False,
             stream=True,
             prompt_cache_key=cache_key(request),
@@ -135,11 +137,11 @@ class ResponsesProvider:
         )
 
 
-def _reasoning(request: ModelRequest, variant: ResponseVariant) -> Reasoning | None:
-    """How much a model is to think; and that it is to say what it thinks."""
-    effort = cast("ReasoningEffort", request.effort)
-    thinks = not request.model.startswith(_WITHOUT_REASONING)
-    reasoning: Reasoning = {"effort": effort} if request.effort else {}
-    if thinks and variant.summary and request.effort != "none":
+def _reasoning(effort: str | None, *, summary: bool) -> Reasoning:
+    """How much a model is to think, and that it is to say what it thinks."""
+    reasoning: Reasoning = {}
+    if effort is not None:
+        reasoning["effort"] = cast("ReasoningEffort", effort)
+    if summary and effort != "none":
         reasoning["summary"] = "auto"
-    return reasoning or None
+    return reasoning

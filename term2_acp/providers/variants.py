@@ -33,6 +33,10 @@ class Variant:
         changed = attrs.evolve(self, **self.changes(refusal))
         return None if changed == self else changed
 
+    def lasting(self) -> Self:
+        """What of it holds for other conversations with the same model."""
+        return attrs.evolve(self, fresh=False)
+
     def changes(self, refusal: Refusal) -> dict[str, bool]:
         """The members that a refusal asks to change, with their new values."""
         raise NotImplementedError
@@ -81,8 +85,7 @@ class Variants(Generic[V]):
                 variant = other
                 continue
             with self._lock:
-                # What one conversation had to leave out says nothing about another.
-                self._known[model] = attrs.evolve(variant, fresh=False)
+                self._known[model] = variant.lasting()
             return answer, variant
 
 

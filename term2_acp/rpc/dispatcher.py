@@ -14,7 +14,7 @@ from term2_acp.errors import (
     InvalidRequestError,
 )
 from term2_acp.rpc.calls import BatchAnswer, Call, Deferred, failure
-from term2_acp.rpc.inbox import Ended, Inbox, Rejected
+from term2_acp.rpc.inbox import Ended, Inbox, Received, Rejected
 from term2_acp.rpc.workers import PoolFullError, WorkerPool
 
 if TYPE_CHECKING:
@@ -83,12 +83,19 @@ class Dispatcher:
             item = self._inbox.get()
             if isinstance(item, Ended):
                 return item.reason
-            if isinstance(item, Rejected):
-                self._writer.send(failure(None, item.error))
-            elif isinstance(item.value, list):
-                self._accept_batch(item.value)
-            else:
-                self._accept(item.value, lambda: self._writer.send)
+            try:
+                self._take(item)
+            except Exception:
+                # Whatever one message does, the next one is served.
+                logger.exception("a message could not be handled")
+
+    def _take(self, item: Received | Rejected) -> None:
+        if isinstance(item, Rejected):
+            self._writer.send(failure(None, item.error))
+        elif isinstance(item.value, list):
+            self._accept_batch(item.value)
+        else:
+            self._accept(item.value, lambda: self._writer.send)
 
     def cancel_in_flight(self) -> None:
         """Cancel what is still being answered; the process is about to end."""

@@ -94,6 +94,8 @@ def decode(line: bytes | LineTooLong) -> Any:
         raise ParseError(message) from None
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
+        # A lone surrogate can only come from an escape, which is rare: look for it first.
+        return replace_in_value(value) if "\\ud" in text or "\\uD" in text else value
     except json.JSONDecodeError as error:
         message = f"parse error: the line is not JSON at character {error.pos}"
         raise ParseError(message) from None
@@ -103,10 +105,6 @@ def decode(line: bytes | LineTooLong) -> Any:
     except ValueError:
         message = "parse error: the line has a number that is too long or not JSON"
         raise ParseError(message) from None
-    # A lone surrogate can only come from an escape, which is rare: look for it first.
-    if "\\ud" in text or "\\uD" in text:
-        return replace_in_value(value)
-    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -36,7 +36,7 @@ class Reader:
         # `set_wakeup_fd` wants it so; the other end is only read when it has data.
         os.set_blocking(self.wakeup_fd, False)
         self._signals = 0
-        self._thread = threading.Thread(target=self._run, name="term2-reader", daemon=True)
+        self._thread = threading.Thread(target=self._run_safely, name="term2-reader", daemon=True)
 
     def start(self) -> None:
         """Start the thread; once."""
@@ -46,6 +46,14 @@ class Reader:
         """End the thread and wait for it; called by the owner after the inbox is closed."""
         os.write(self.wakeup_fd, _STOP)
         self._thread.join(timeout_s)
+
+    def _run_safely(self) -> None:
+        try:
+            self._run()
+        except Exception:
+            # Without this thread nothing would ever end the process.
+            logger.exception("the reader failed")
+            self._inbox.put_end("the reader failed")
 
     def _run(self) -> None:
         poll = select.poll()

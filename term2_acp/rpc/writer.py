@@ -38,7 +38,7 @@ class Writer:
         self._gone_lock = threading.Lock()
         self._is_gone = False
         self._abort_read, self._abort_write = os.pipe()
-        self._thread = threading.Thread(target=self._run, name="term2-writer", daemon=True)
+        self._thread = threading.Thread(target=self._run_safely, name="term2-writer", daemon=True)
 
     def start(self) -> None:
         """Start the thread; once."""
@@ -68,6 +68,13 @@ class Writer:
             self._outbox.discard()
             os.write(self._abort_write, b"\0")
             self._thread.join(timeout_s)
+
+    def _run_safely(self) -> None:
+        try:
+            self._run()
+        except Exception:
+            logger.exception("the writer failed")
+            self._gone("the writer failed")
 
     def _run(self) -> None:
         poll = select.poll()

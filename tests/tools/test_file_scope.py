@@ -121,6 +121,21 @@ class TestASwapAfterTheApproval:
         assert (bench.outside / "file").read_text() == "secret"
         assert bench.names(bench.outside) == ["file"]
 
+    def test_a_folder_that_became_a_link_is_not_listed(self, bench: Bench) -> None:
+        """Neither by its path nor from the folder that holds it."""
+        (bench.root / "sub").mkdir()
+        real = bench.workspace.resolve("sub")
+        (bench.root / "sub").rmdir()
+        (bench.root / "sub").symlink_to(bench.outside)
+        with pytest.raises(ToolError):
+            bench.files.open_folder(real)
+        folder = bench.files.open_folder(str(bench.root))
+        try:
+            with pytest.raises(NotADirectoryError):
+                folder.open("sub")
+        finally:
+            folder.close()
+
     def test_a_swap_between_reading_and_writing_is_noticed(self, bench: Bench) -> None:
         """The folder becomes a link while the edit is made: nothing is written through it."""
         bench.write("sub/file", "mine")

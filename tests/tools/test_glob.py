@@ -97,6 +97,14 @@ class TestLinks:
         assert found(bench) == []
         assert found(bench, "*") == []
 
+    def test_a_file_that_no_grant_covers_is_not_shown(self, bench: Bench) -> None:
+        """As with a credential store in a folder that was granted."""
+        for name in (".netrc", "notes"):
+            (bench.outside / name).write_text("")
+        bench.grant(bench.outside, AccessMode.READ)
+        bench.hidden = bench.outside / ".netrc"
+        assert found(bench, path=str(bench.outside)) == [str(bench.outside / "notes")]
+
     def test_links_in_a_circle_end(self, bench: Bench) -> None:
         """A link to a folder above is not walked into."""
         bench.write("a/file", "")

@@ -258,6 +258,8 @@ def test_a_unique_id_finds_its_provider():
 
 def test_an_id_of_a_provider_that_is_not_configured_is_not_found():
     """It is a candidate, with the provider's name before it."""
+    _, *candidates = refusal(keys=[ANTHROPIC], model="zzz")
+    assert candidates == ["anthropic/claude", "offline/offline"]
     first, *candidates = refusal(keys=[ANTHROPIC], model="gpt-y")
     assert first.startswith("--model 'gpt-y' is not the exact id of a model of a configured")
     assert candidates == ["openai/gpt-y"]

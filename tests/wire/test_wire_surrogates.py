@@ -74,3 +74,13 @@ def test_a_file_name_that_is_not_utf8_reaches_the_client_as_text(client, session
     client.still_works(session)
     client.resume(session, project, replay=True).result()
     client.still_works(session)
+
+
+@pytest.mark.parametrize("depth", [900, 20_000])
+def test_a_surrogate_that_is_nested_deeply_does_not_end_the_reader(client, session, depth):
+    """What is too deep for us is refused with -32700, and the same connection goes on."""
+    reply = client.expect(None)
+    nested = b"[" * depth + b'"\\ud800"' + b"]" * depth
+    client.send_raw(b'{"id":1,"method":"session/list","params":{"_meta":' + nested + b"}}\n")
+    assert reply.code() == -32700
+    client.still_works(session)

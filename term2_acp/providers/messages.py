@@ -1,0 +1,181 @@
+"""
+The provider for Anthropic's Messages API.
+
+Importing this module loads Anthropic's SDK; only the composition root does, off the
+start-up path (spec section 2).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Generator, Mapping
+from typing import cast
+
+import anthropic
+import httpx2
+from anthropic.types import (
+    MessageParam,
+    RawMessageStreamEvent,
+    TextBlockParam,
+    ToolUnionParam,
+)
+
+from term2_acp.agent.cancel import CancelToken
+from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
+from term2_acp.providers.asking import ask
+from term2_acp.providers.faults import Service
+from term2_acp.providers.headers import ambient_header_names
+from term2_acp.providers.messages_events import MessageEvents
+from term2_acp.providers.messages_input import (
+    MessagesVariant,
+    begins_without_thinking,
+    message_rounds,
+    write_messages,
+    write_system,
+    write_tools,
+)
+from term2_acp.providers.messages_thinking import Thinking, thinking_for, wants_thinking_first
+from term2_acp.providers.refusals import describe_error, read_refusal
+from term2_acp.providers.transport import Connections, Exchange
+from term2_acp.providers.variants import Variants
+from term2_acp.surrogates import replace_in_value
+
+_DEFAULT_URL = "https://api.anthropic.com"
+# The format requires a limit; every current model can write as much.
+_DEFAULT_OUTPUT_TOKENS = 32_000
+
+
+class MessagesProvider:
+    """
+    A `Provider` of kind `anthropic`; may be used from any thread.
+
+    Args:
+        base_url: without `/v1`; None is the vendor's own, or what ANTHROPIC_BASE_URL names.
+        max_output_tokens: the most that a model can write, as far as it is known.
+        api_key_env: the name of the variable that the key came from, for texts.
+        idle_timeout_s: the silence of the model that ends a step, in seconds.
+    """
+
+    sdk_faults: tuple[type[Exception], ...] = (
+        anthropic.AnthropicError,
+        httpx2.HTTPError,
+        httpx2.InvalidURL,
+        # Events that are no JSON or no UTF-8.
+        json.JSONDecodeError,
+        UnicodeDecodeError,
+        RecursionError,
+    )
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None,
+        api_key: str | None,
+        idle_timeout_s: float,
+        max_output_tokens: Callable[[str], int | None],
+        api_key_env: str | None = None,
+    ) -> None:
+        self.name = name
+        self._base_url = base_url
+        self._max_output_tokens = max_output_tokens
+        address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or _DEFAULT_URL
+        self._service = Service.at(name, address, api_key, api_key_env)
+        self._connections = Connections.prepare(base_url, idle_timeout_s)
+        self._variants = Variants(MessagesVariant(), anthropic.APIStatusError)
+
+    def stream(
+        self, request: ModelRequest, cancel: CancelToken
+    ) -> Generator[ModelEvent, None, None]:
+        """
+        Ask the model once; see `Provider.stream`.
+
+        Raises:
+            ProviderError: the request failed or the stream broke.
+            Cancelled: `cancel` was set.
+        """
+        return ask(self, self._service, self._connections, request, cancel)
+
+    def context_window(self, _model: str, _cancel: CancelToken) -> int | None:
+        """The catalog knows the windows of these models."""
+        return None
+
+    def open(
+        self, request: ModelRequest, exchange: Exchange
+    ) -> tuple[anthropic.Stream[RawMessageStreamEvent], bool]:
+        """See `Vendor.open`."""
+        client = anthropic.Anthropic(
+            # The SDK would look for credentials of its own for None.
+            api_key=self._service.secret or "none",
+            base_url=self._base_url,
+            default_headers=self._headers(),
+            http_client=exchange.client,
+            max_retries=0,
+            timeout=self._connections.timeout,
+            # No prompt leaves this machine by another way.
+            open_telemetry=False,
+        )
+        stream, variant = self._variants.send(
+            request.model, lambda variant: self._create(client, request, variant)
+        )
+        return stream, variant.fresh
+
+    def reader(self) -> MessageEvents:
+        """See `Vendor.reader`."""
+        return MessageEvents()
+
+    def fault(self, error: Exception, model: str) -> ProviderError:
+        """See `Vendor.fault`."""
+        if isinstance(error, anthropic.APIStatusError):
+            if error.status_code >= httpx2.codes.MULTIPLE_CHOICES:
+                return self._service.refused(read_refusal(error.response), model)
+            # An error event of a stream that began well.
+            kind, message = describe_error(error.body)
+            return self._service.reported(kind, message, model)
+        idle = self._connections.idle_timeout_s
+        if isinstance(error, anthropic.APIConnectionError):
+            return self._service.connection_fault(error.__cause__ or error, idle)
+        if isinstance(error, httpx2.InvalidURL):
+            return self._service.connection_fault(httpx2.UnsupportedProtocol(""), idle)
+        if isinstance(error, httpx2.HTTPError):
+            return self._service.connection_fault(error, idle)
+        return self._service.unreadable()
+
+    def _create(
+        self, client: anthropic.Anthropic, request: ModelRequest, variant: MessagesVariant
+    ) -> anthropic.Stream[RawMessageStreamEvent]:
+        max_tokens = self._max_output_tokens(request.model) or _DEFAULT_OUTPUT_TOKENS
+        conversation = message_rounds(request, self.name, fresh=variant.fresh)
+        thinking = thinking_for(request.model, request.effort, max_tokens)
+        if wants_thinking_first(thinking) and (
+            variant.unbudgeted or begins_without_thinking(conversation)
+        ):
+            thinking = Thinking()
+        clean = replace_in_value(
+            {
+                "system": write_system(request.system),
+                "messages": write_messages(conversation),
+                "tools": write_tools(request.tools),
+            }
+        )
+        system = cast("list[TextBlockParam]", clean["system"])
+        tools = cast("list[ToolUnionParam]", clean["tools"])
+        return client.messages.create(
+            model=request.model,
+            max_tokens=max_tokens,
+            system=system or anthropic.omit,
+            messages=cast("list[MessageParam]", clean["messages"]),
+            tools=tools or anthropic.omit,
+            thinking=thinking.thinking or anthropic.omit,
+            output_config=thinking.output_config or anthropic.omit,
+            stream=True,
+        )
+
+    def _headers(self) -> Mapping[str, str]:
+        """Headers to leave out: those of an absent key, and the vendor's at other places."""
+        names = [] if self._service.secret else ["Authorization"]
+        if self._base_url is not None:
+            names += ambient_header_names("ANTHROPIC_CUSTOM_HEADERS")
+        # The SDK accepts `Omit` here, but does not say so in its types.
+        return cast("Mapping[str, str]", {name: anthropic.Omit() for name in names})
