@@ -115,8 +115,8 @@ class Child:
             record = json.loads(line)
             self.exit_code = record.get("exit-code", self.exit_code)
             if "child-pid" in record and self.init is None:
-                with self._lock, contextlib.suppress(ProcessLookupError):
-                    self.init = os.pidfd_open(record["child-pid"])
+                with self._lock:
+                    self.init = _open_init(record["child-pid"])
 
     def reap(self) -> int:
         """Collect bwrap, which has exited, and its last report; its return code."""
@@ -140,6 +140,20 @@ class Child:
             self.init = None
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _open_init(pid: int) -> int | None:
+    """A pidfd of `pid` if that is still a first process inside a sandbox, and not another's."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as status:
+        fields = dict(line.partition(b":")[::2] for line in status)
+        if fields[b"Name"].split() == [b"bwrap"] and fields[b"NSpid"].split()[1:] == [b"1"]:
+            return descriptor
+    os.close(descriptor)
+    return None
 
 
 def _wait(descriptor: int, deadline: float) -> bool:

@@ -19,7 +19,7 @@ from term2_acp.handlers.updates_v2 import UpdatesV2
 from term2_acp.handlers.v1 import HandlersV1
 from term2_acp.handlers.v2 import HandlersV2
 from term2_acp.permissions import PermissionClient, Permissions
-from term2_acp.providers.offline import OfflineProvider
+from term2_acp.provider_loading import ProviderLoader
 from term2_acp.redaction import Redactor
 from term2_acp.registry import SessionRegistry
 from term2_acp.rpc.engine import Engine
@@ -81,13 +81,14 @@ class _Core:
         self._selection = selection
         self._sink = sink
         self._client = client
-        self._provider = OfflineProvider()
+        self._loader = ProviderLoader(selection, config.stream_idle_timeout_s)
         self._redactor = Redactor()
         self._tools = builtin_tools()
         self._specs = tool_specs(self._tools)
 
     def make_session(self, record: SessionRecord, store: Store) -> Session:
         """A live session with what its tool calls share."""
+        self._loader.warm_up()
         shell = SandboxedShell(
             record.cwd,
             session_id=record.session_id,
@@ -119,5 +120,6 @@ class _Core:
             tools=self._specs,
             effort=self._selection.effort,
             max_turn_requests=self._config.max_turn_requests,
+            window=self._loader.window,
         )
-        return AgentLoop(self._provider, settings)
+        return AgentLoop(self._loader.get(turn.cancel), settings)

@@ -70,7 +70,7 @@ def _configure(
     folders: Folders, flags: Mapping[str, str]
 ) -> tuple[Config | None, Selection | None]:
     """Read the file and resolve the flags; nothing is loaded when there is neither."""
-    has_file = os.path.exists(folders.config_file)
+    has_file = _is_there(folders.config_file)
     if not has_file and not flags:
         return None, None
     from term2_acp import config, selection  # noqa: PLC0415
@@ -88,6 +88,17 @@ def _configure(
     for warning in warnings:
         logger.warning(warning)
     return settings, chosen
+
+
+def _is_there(path: str) -> bool:
+    """Whether there is anything of that name; what cannot be looked at is."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 class Server:
