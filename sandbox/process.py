@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import resource
 import signal
@@ -32,6 +33,7 @@ from sandbox.mounts import Mount
 from sandbox.policy import Policy
 from sandbox.supervision import Supervision
 
+_ATTEMPTS = 3
 _OWN_MOUNTS = "/proc/self/mountinfo"
 
 
@@ -127,21 +129,25 @@ class Process:
         filter_program = seccomp.program()
         candidates = protected.stub_candidates(policy.workspace, policy.link)
         with stubs.held(policy.state_dir, candidates) as stand_ins:
-            found = protected.survey(policy.workspace, policy.link, policy.nested)
-            planned = mounts.arrange(layout.gather(policy, found, stand_ins))
-            before = audit.Audit.take(found)
-            try:
-                with self._started(program, planned, filter_program) as child:
-                    supervision = Supervision(
-                        child, lambda table: _verify(planned, table), on_output, timeout_s
-                    )
-                    supervision.run()
-            finally:
-                restored = before.restore()
-                before.close()
+            for _ in range(_ATTEMPTS):
+                found = protected.survey(policy.workspace, policy.link, policy.nested)
+                planned = mounts.arrange(layout.gather(policy, found, stand_ins))
+                before = audit.Audit.take(found)
+                try:
+                    with self._started(program, planned, filter_program) as child:
+                        verify = functools.partial(_verify, planned)
+                        end = Supervision(child, verify, on_output, timeout_s)
+                        end.run()
+                finally:
+                    restored = before.restore()
+                    before.close()
+                # What was to be mounted may have gone away meanwhile: any socket on the
+                # machine, a file that is being replaced. Nothing has run, so try again.
+                if end.released or end.timed_out or self._killed:
+                    break
         guarded = {path for path, _ in found.read_only} | {stub.path for stub in stand_ins}
         guarded |= layout.masked(planned)
-        result = _judge(supervision, policy, frozenset(guarded), killed=self._killed)
+        result = _judge(end, policy, frozenset(guarded), killed=self._killed)
         if not restored:
             return result
         return attrs.evolve(result, restored=restored, hint=hints.restoration(restored))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Protocol, TypeVar
@@ -10,9 +11,16 @@ import attrs
 import httpx2
 
 from term2_acp.agent.cancel import CancelToken
-from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
+from term2_acp.agent.model import (
+    ModelEvent,
+    ModelRequest,
+    ProviderError,
+    ToolSpec,
+    UserTurn,
+)
+from term2_acp.providers.connection import Interrupter
 from term2_acp.providers.faults import Service
-from term2_acp.providers.transport import Connections, Exchange
+from term2_acp.providers.transport import Connections, Exchange, load_certificates
 
 E = TypeVar("E")
 E_contra = TypeVar("E_contra", contravariant=True)
@@ -148,3 +156,25 @@ def _vendor_events(
             yield from stream
     except vendor.sdk_faults as error:
         raise vendor.fault(error, request.model) from None
+
+
+def rehearse(vendor: Vendor[E], stream: bytes) -> None:
+    """
+    Read a stream through the SDK as if a service had sent it, without any network.
+
+    The SDKs load much of themselves, and build their types, at the first use.
+    """
+    load_certificates()
+    answer = httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=stream)
+    request = ModelRequest(
+        "rehearsal",
+        "",
+        (UserTurn("none"),),
+        tools=(ToolSpec("none", "none", {"type": "object", "properties": {}}),),
+    )
+    reader = vendor.reader()
+    with httpx2.Client(transport=httpx2.MockTransport(lambda _: answer), trust_env=False) as client:
+        events, _ = vendor.open(request, Exchange(client, Interrupter()))
+        with closing(events):
+            for event in events:
+                deque(reader.read(event), maxlen=0)

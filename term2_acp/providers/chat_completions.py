@@ -23,7 +23,7 @@ from openai.types.shared_params import ReasoningEffort
 
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
-from term2_acp.providers.asking import ask
+from term2_acp.providers.asking import ask, rehearse
 from term2_acp.providers.chat_events import ChatEvents
 from term2_acp.providers.chat_messages import ChatVariant, chat_messages, chat_tools
 from term2_acp.providers.context_windows import read_windows, window_of
@@ -37,6 +37,15 @@ logger = logging.getLogger(__name__)
 
 # The list of models is small, and a session waits for it.
 _LIST_TIMEOUT_S = 10.0
+
+_REHEARSAL = b"""\
+data: {"choices": [{"index": 0, "delta": {"content": "", "tool_calls": [{"index": 0,\
+ "id": "call_0", "function": {"name": "none", "arguments": "{}"}}]}}]}
+
+data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],\
+ "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+
+"""
 
 
 class ChatCompletionsProvider:
@@ -63,10 +72,14 @@ class ChatCompletionsProvider:
         self.name = name
         self._base_url = base_url
         self._service = Service.at(name, base_url, api_key, api_key_env)
-        self._connections = Connections.prepare(base_url, idle_timeout_s)
+        self._connections = Connections(idle_timeout_s)
         self._lock = threading.Lock()
         self._variants = Variants(ChatVariant(), openai.APIStatusError)
         self._windows: dict[str, int] | None = None
+
+    def warm(self) -> None:
+        """Load what the first request would load, about a second; without the network."""
+        rehearse(self, _REHEARSAL)
 
     def stream(
         self, request: ModelRequest, cancel: CancelToken

@@ -23,7 +23,7 @@ from anthropic.types import (
 
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
-from term2_acp.providers.asking import ask
+from term2_acp.providers.asking import ask, rehearse
 from term2_acp.providers.faults import Service
 from term2_acp.providers.headers import ambient_header_names
 from term2_acp.providers.messages_events import MessageEvents
@@ -44,6 +44,24 @@ from term2_acp.surrogates import replace_in_value
 _DEFAULT_URL = "https://api.anthropic.com"
 # The format requires a limit; every current model can write as much.
 _DEFAULT_OUTPUT_TOKENS = 32_000
+
+_REHEARSAL = b"""\
+event: message_start
+data: {"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 1}}}
+
+event: content_block_start
+data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+
+event: content_block_delta
+data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": ""}}
+
+event: message_delta
+data: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}}
+
+event: message_stop
+data: {"type": "message_stop"}
+
+"""
 
 
 class MessagesProvider:
@@ -82,8 +100,12 @@ class MessagesProvider:
         self._max_output_tokens = max_output_tokens
         address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or _DEFAULT_URL
         self._service = Service.at(name, address, api_key, api_key_env)
-        self._connections = Connections.prepare(base_url, idle_timeout_s)
+        self._connections = Connections(idle_timeout_s)
         self._variants = Variants(MessagesVariant(), anthropic.APIStatusError)
+
+    def warm(self) -> None:
+        """Load what the first request would load, about a second; without the network."""
+        rehearse(self, _REHEARSAL)
 
     def stream(
         self, request: ModelRequest, cancel: CancelToken

@@ -22,7 +22,7 @@ from openai.types.shared_params import Reasoning, ReasoningEffort
 
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
-from term2_acp.providers.asking import ask
+from term2_acp.providers.asking import ask, rehearse
 from term2_acp.providers.faults import Service
 from term2_acp.providers.openai_clients import SDK_FAULTS, keyless_headers, make_client, read_fault
 from term2_acp.providers.responses_events import ResponseEvents
@@ -40,6 +40,20 @@ _DEFAULT_URL = "https://api.openai.com/v1"
 _ENCRYPTED: ResponseIncludable = "reasoning.encrypted_content"
 # Families from before models reasoned, and those that never do.
 _WITHOUT_REASONING = ("gpt-3", "gpt-4", "chatgpt")
+
+_REHEARSAL = b"""\
+data: {"type": "response.created", "response": {"status": "in_progress", "output": []}}
+
+data: {"type": "response.output_item.added", "output_index": 0, "item": {"type": "message"}}
+
+data: {"type": "response.output_text.delta", "output_index": 0, "delta": "none"}
+
+data: {"type": "response.completed", "response": {"status": "completed", "output": [\
+{"type": "reasoning", "summary": [{"type": "summary_text", "text": ""}]},\
+{"type": "message", "content": [{"type": "output_text", "text": ""}]}],\
+ "usage": {"input_tokens": 1, "output_tokens": 1}}}
+
+"""
 
 
 class ResponsesProvider:
@@ -67,8 +81,12 @@ class ResponsesProvider:
         self._base_url = base_url
         address = base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL
         self._service = Service.at(name, address, api_key, api_key_env)
-        self._connections = Connections.prepare(base_url, idle_timeout_s)
+        self._connections = Connections(idle_timeout_s)
         self._variants = Variants(ResponseVariant(), openai.APIStatusError)
+
+    def warm(self) -> None:
+        """Load what the first request would load, about a second; without the network."""
+        rehearse(self, _REHEARSAL)
 
     def stream(
         self, request: ModelRequest, cancel: CancelToken

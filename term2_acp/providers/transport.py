@@ -55,19 +55,6 @@ class Connections:
 
     idle_timeout_s: float
 
-    @classmethod
-    def prepare(cls, base_url: str | None, idle_timeout_s: float) -> Connections:
-        """
-        Load what the first request needs, unless that goes to a plain `http://` URL.
-
-        It reads the certificates of the machine, about 0.1 s, so that no prompt waits
-        for it; a fault in them is told by the request that needs them.
-        """
-        if base_url is None or not base_url.lower().startswith("http://"):
-            with contextlib.suppress(OSError):
-                _ssl_context()
-        return cls(idle_timeout_s)
-
     @property
     def timeout(self) -> httpx2.Timeout:
         """The time-outs of a request, for the SDK."""
@@ -193,6 +180,16 @@ def _read_proxy(text: str) -> httpx2.Proxy:
     if proxy.url.scheme != "http":
         raise httpx2.ProxyError(f"only http:// proxies can be used, not {proxy.url.scheme}://")
     return proxy
+
+
+def load_certificates() -> None:
+    """
+    Read the certificates of the machine, about 0.1 s, before a request needs them.
+
+    A fault in them is told by the request that needs them.
+    """
+    with contextlib.suppress(OSError):
+        _ssl_context()
 
 
 def _certificates() -> ssl.SSLContext:

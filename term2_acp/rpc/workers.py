@@ -70,6 +70,8 @@ class WorkerPool:
         name = f"term2-{self._name}-{self._started}"
         thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._threads.add(thread)
+        # A starting thread is as good as idle: a task waits for it already.
+        self._idle += 1
         thread.start()
 
     def _run(self) -> None:
@@ -78,14 +80,13 @@ class WorkerPool:
                 task()
             except Exception:
                 logger.exception("a task of the pool %s failed", self._name)
+            with self._changed:
+                self._idle += 1
 
     def _next_task(self) -> Callable[[], None] | None:
         with self._changed:
-            self._idle += 1
-            try:
-                self._changed.wait_for(lambda: self._tasks or self._closed, _IDLE_S)
-            finally:
-                self._idle -= 1
+            self._changed.wait_for(lambda: self._tasks or self._closed, _IDLE_S)
+            self._idle -= 1
             if self._tasks:
                 return self._tasks.popleft()
             self._threads.discard(threading.current_thread())
