@@ -64,14 +64,15 @@ class Child:
             pass_fds: what bwrap reads and writes besides its standard descriptors.
             status: the memory file that bwrap writes its JSON records to. It is no
                 pipe, because bwrap, writing to one whose reader was killed, would die
-                half-way and leave a process behind. The child takes it over.
+                half-way and leave a process behind.
 
         Raises:
-            SetupError: it could not be started; `status` is closed.
+            SetupError: it could not be started.
         """
         with contextlib.ExitStack() as kept, contextlib.ExitStack() as passed:
-            kept.callback(os.close, status)
             try:
+                status = os.dup(status)
+                kept.callback(os.close, status)
                 go_read, go_write = os.pipe2(os.O_CLOEXEC)
                 passed.callback(os.close, go_read)
                 kept.callback(os.close, go_write)

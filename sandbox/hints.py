@@ -59,10 +59,10 @@ def explain(policy: Policy, tail: bytes, guarded: frozenset[str]) -> str | None:
 
 
 def restoration(restored: Sequence[str]) -> str:
-    """What to say when protected paths were changed all the same and were put back."""
+    """What to say when protected paths were changed all the same."""
     return (
-        f"Protected and put back as before: {', '.join(restored)}. What was found there instead "
-        "is kept beside it, with `.displaced-` in its name."
+        f"Protected, changed all the same, and put back where possible: {', '.join(restored)}. "
+        "What was found there instead is kept beside it, with `.displaced-` in its name."
     )
 
 

@@ -50,7 +50,7 @@ class Result:
         duration_s: seconds from start to end.
         failure: why the sandbox could not be built; then nothing of the command ran.
         hint: plain words on why the sandbox was probably the reason of a failure.
-        restored: protected paths that were changed all the same and were put back.
+        restored: protected paths that were changed all the same, put back where possible.
     """
 
     exit_code: int | None = None
@@ -128,6 +128,7 @@ class Process:
         program = find_bwrap(policy, self._environ)
         filter_program = seccomp.program()
         candidates = protected.stub_candidates(policy.workspace, policy.link)
+        restored: tuple[str, ...] = ()
         with stubs.held(policy.state_dir, candidates) as stand_ins:
             for _ in range(_ATTEMPTS):
                 found = protected.survey(policy.workspace, policy.link, policy.nested)
@@ -139,7 +140,7 @@ class Process:
                         end = Supervision(child, verify, on_output, timeout_s)
                         end.run()
                 finally:
-                    restored = before.restore()
+                    restored += before.restore()
                     before.close()
                 # What was to be mounted may have gone away meanwhile: any socket on the
                 # machine, a file that is being replaced. Nothing has run, so try again.
@@ -158,10 +159,10 @@ class Process:
     ) -> Iterator[Child]:
         policy = self._policy
         with contextlib.ExitStack() as stack:
-            status = os.memfd_create("status", os.MFD_CLOEXEC)
+            status_fd = _memory_file("status", b"", stack)
             filter_fd = _memory_file("filter", filter_program, stack)
             options = bwrap.options(
-                planned, directory=policy.workspace, seccomp_fd=filter_fd, status_fd=status
+                planned, directory=policy.workspace, seccomp_fd=filter_fd, status_fd=status_fd
             )
             text = b"".join(os.fsencode(option) + b"\0" for option in options)
             options_fd = _memory_file("options", text, stack)
@@ -173,8 +174,8 @@ class Process:
                     command=self._command,
                 ),
                 environment=policy.environment,
-                pass_fds=(options_fd, filter_fd, status),
-                status=status,
+                pass_fds=(options_fd, filter_fd, status_fd),
+                status=status_fd,
             )
         try:
             with self._lock:
@@ -203,7 +204,10 @@ def find_bwrap(policy: Policy, environ: Mapping[str, str]) -> str:
 
 
 def _memory_file(name: str, content: bytes, stack: contextlib.ExitStack) -> int:
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    try:
+        descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    except OSError as error:
+        raise SetupError(f"a memory file could not be made: {error}") from error
     stack.callback(os.close, descriptor)
     os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)

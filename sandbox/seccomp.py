@@ -7,6 +7,7 @@ before the command starts, so that everything the command starts inherits it.
 
 from __future__ import annotations
 
+import functools
 import platform
 import struct
 
@@ -113,6 +114,7 @@ _AARCH64 = _Architecture(
 _ARCHITECTURES = {"x86_64": _X86_64, "amd64": _X86_64, "aarch64": _AARCH64, "arm64": _AARCH64}
 
 
+@functools.cache
 def program(machine: str | None = None) -> bytes:
     """
     The filter for `machine` (`platform.machine()`), as `struct sock_filter[]`.

@@ -36,6 +36,11 @@ class Interrupter:
         self._interrupted = False
         self._end: Callable[[], None] | None = None
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether `interrupt` was called."""
+        return self._interrupted
+
     def interrupt(self) -> None:
         """End the present wait; whatever is tried afterwards ends at once too."""
         with self._lock:
@@ -78,6 +83,8 @@ class InterruptibleBackend(httpcore2.NetworkBackend):
                 look-up included.
             httpcore2.ConnectError: it failed, or the exchange was interrupted.
         """
+        if self._interrupter.interrupted:
+            raise httpcore2.ConnectError("interrupted")
         attempt = _Attempt(host, port, timeout)
         self._interrupter.watch(attempt.wake)
         sock = attempt.wait()
@@ -102,9 +109,9 @@ class InterruptibleStream(httpcore2.NetworkStream):
             self._socket.settimeout(timeout)
             return self._socket.recv(max_bytes)
         except TimeoutError as error:
-            raise httpcore2.ReadTimeout(str(error)) from error
+            raise httpcore2.ReadTimeout(error) from error
         except OSError as error:
-            raise httpcore2.ReadError(str(error)) from error
+            raise httpcore2.ReadError(error) from error
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Send all of `buffer`; `timeout` is for each wait."""
@@ -114,9 +121,9 @@ class InterruptibleStream(httpcore2.NetworkStream):
             while view:
                 view = view[self._socket.send(view) :]
         except TimeoutError as error:
-            raise httpcore2.WriteTimeout(str(error)) from error
+            raise httpcore2.WriteTimeout(error) from error
         except OSError as error:
-            raise httpcore2.WriteError(str(error)) from error
+            raise httpcore2.WriteError(error) from error
 
     def close(self) -> None:
         """Close the socket."""
@@ -137,16 +144,16 @@ class InterruptibleStream(httpcore2.NetworkStream):
             )
         except (OSError, ValueError) as error:
             self.close()
-            raise httpcore2.ConnectError(str(error)) from error
+            raise httpcore2.ConnectError(error) from error
         stream = InterruptibleStream(encrypted, self._interrupter)
         try:
             encrypted.do_handshake()
         except TimeoutError as error:
             stream.close()
-            raise httpcore2.ConnectTimeout(str(error)) from error
+            raise httpcore2.ConnectTimeout(error) from error
         except OSError as error:
             stream.close()
-            raise httpcore2.ConnectError(str(error)) from error
+            raise httpcore2.ConnectError(error) from error
         return stream
 
     def get_extra_info(self, info: str) -> Any:
@@ -194,7 +201,8 @@ class _Attempt:
             return connected
         if isinstance(error, TimeoutError) or not in_time:
             raise httpcore2.ConnectTimeout("no connection in time") from error
-        raise httpcore2.ConnectError(str(error or "interrupted")) from error
+        # As an argument, too: the pool of connections takes the cause away.
+        raise httpcore2.ConnectError(error or "interrupted") from error
 
     def _run(self) -> None:
         try:

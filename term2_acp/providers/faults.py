@@ -8,9 +8,6 @@ answer than one short line. What may be retried is decided in spec section 2.
 from __future__ import annotations
 
 import re
-import socket
-import ssl
-from collections.abc import Iterator
 
 import attrs
 import httpx2
@@ -66,6 +63,10 @@ class Service:
         address = f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
         return cls(name, address, key_variable, api_key.strip() if api_key else None)
 
+    def key_header(self) -> dict[str, str]:
+        """The header with the key, if there is one."""
+        return {"Authorization": f"Bearer {self.secret}"} if self.secret else {}
+
     def check_key(self) -> None:
         """
         Raises:
@@ -73,7 +74,7 @@ class Service:
         """
         if self.secret and not (self.secret.isascii() and self.secret.isprintable()):
             raise ProviderError(
-                f"The API key of {self.name} has characters that no key has. {self._check_key}"
+                f"The API key of {self.name} has characters that no key has. {self.key_advice}"
             )
 
     def quote(self, text: str) -> str:
@@ -85,7 +86,8 @@ class Service:
         return text if len(text) <= _MAX_QUOTED else text[: _MAX_QUOTED - 1] + "…"
 
     @property
-    def _check_key(self) -> str:
+    def key_advice(self) -> str:
+        """What to do about the key."""
         if self.key_variable:
             return f"Check the environment variable {self.key_variable}."
         return f"Name the variable with the key: api_key_env under [providers.{self.name}]."
@@ -101,7 +103,7 @@ class Service:
                 context_overflow=True,
             )
         if status == 401:
-            return ProviderError(f"{self.name} refused the API key (401). {self._check_key}")
+            return ProviderError(f"{self.name} refused the API key (401). {self.key_advice}")
         if status == 429 or status >= 500:
             return ProviderError(
                 f"{self.name} {_trouble(status)} ({status}){words}. Try again a little later.",
@@ -117,7 +119,7 @@ class Service:
             case 402:
                 return "Check the credit and the plan of that account."
             case 403:
-                return f"{self._check_key} Its account may not be allowed to use {model}."
+                return f"{self.key_advice} Its account may not be allowed to use {model}."
             case 404:
                 return (
                     f"It may not have the model {model!r}: check --model, and base_url"
@@ -173,47 +175,6 @@ class Service:
             f" ({self.address}) is that of the API and that its kind is right."
         )
 
-    def connection_fault(self, error: BaseException, idle_timeout_s: float) -> ProviderError:
-        """The fault for a connection that could not be made or did not hold."""
-        match error:
-            case httpx2.ConnectTimeout() | httpx2.ConnectError():
-                return self._unreachable(error)
-            case httpx2.ReadTimeout() | httpx2.WriteTimeout():
-                return ProviderError(
-                    f"{self.name} at {self.address} was silent for {idle_timeout_s:g} seconds"
-                    " (stream_idle_timeout_s). Send the prompt again, or raise that limit."
-                )
-            case httpx2.ProxyError():
-                return ProviderError(
-                    f"The proxy of the environment did not let {self.name} be reached:"
-                    f" {self.quote(str(error))}. Check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and"
-                    " NO_PROXY."
-                )
-            case httpx2.UnsupportedProtocol():
-                return ProviderError(
-                    f"base_url of {self.name} must begin with http:// or https://; it is"
-                    f" {self.address}."
-                )
-            case httpx2.LocalProtocolError():
-                # Its own text would quote the header, and with it the key.
-                return ProviderError(
-                    f"The request to {self.name} cannot be sent as HTTP. {self._check_key}"
-                )
-        return self.broken_off()
-
-    def _unreachable(self, error: BaseException) -> ProviderError:
-        causes = tuple(_causes(error))
-        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
-            return ProviderError(
-                f"The certificate of {self.name} at {self.address} is not trusted. Check base_url;"
-                " SSL_CERT_FILE can name the certificates of your organization."
-            )
-        return ProviderError(
-            f"{self.name} at {self.address} cannot be reached: {_reason(causes)}. Check that it"
-            " runs, base_url and the network.",
-            retryable=True,
-        )
-
 
 def _status_of(kind: str) -> int:
     """The status that fits a word of an error inside a stream; 0 if none is known."""
@@ -224,25 +185,3 @@ def _trouble(status: int) -> str:
     if status == 429:
         return "limits how much may be asked now"
     return "is overloaded" if status in (503, 529) else "has a fault of its own"
-
-
-def _reason(causes: tuple[BaseException, ...]) -> str:
-    for cause in causes:
-        match cause:
-            case socket.gaierror() | UnicodeError():
-                return "its name is not known"
-            case ConnectionRefusedError():
-                return "nothing listens there"
-            case httpx2.ConnectTimeout() | TimeoutError():
-                return "there was no connection in time"
-            case ssl.SSLError():
-                return "it does not speak TLS there"
-            case OSError() if cause.strerror:
-                return cause.strerror
-    return "the connection failed"
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__

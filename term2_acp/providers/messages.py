@@ -24,6 +24,7 @@ from anthropic.types import (
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
 from term2_acp.providers.asking import ask, rehearse
+from term2_acp.providers.connection_faults import connection_fault
 from term2_acp.providers.faults import Service
 from term2_acp.providers.headers import ambient_header_names
 from term2_acp.providers.messages_events import MessageEvents
@@ -150,18 +151,18 @@ class MessagesProvider:
     def fault(self, error: Exception, model: str) -> ProviderError:
         """See `Vendor.fault`."""
         if isinstance(error, anthropic.APIStatusError):
-            if error.status_code >= httpx2.codes.MULTIPLE_CHOICES:
+            if error.status_code >= 300:
                 return self._service.refused(read_refusal(error.response), model)
             # An error event of a stream that began well.
             kind, message = describe_error(error.body)
             return self._service.reported(kind, message, model)
         idle = self._connections.idle_timeout_s
         if isinstance(error, anthropic.APIConnectionError):
-            return self._service.connection_fault(error.__cause__ or error, idle)
+            return connection_fault(self._service, error.__cause__ or error, idle)
         if isinstance(error, httpx2.InvalidURL):
-            return self._service.connection_fault(httpx2.UnsupportedProtocol(""), idle)
+            return connection_fault(self._service, httpx2.UnsupportedProtocol(""), idle)
         if isinstance(error, httpx2.HTTPError):
-            return self._service.connection_fault(error, idle)
+            return connection_fault(self._service, error, idle)
         return self._service.unreadable()
 
     def _create(
@@ -195,9 +196,10 @@ class MessagesProvider:
         )
 
     def _headers(self) -> Mapping[str, str]:
-        """Headers to leave out: those of an absent key, and the vendor's at other places."""
+        """The key; at other places than the vendor's own, what it is given is left out."""
         names = [] if self._service.secret else ["Authorization"]
         if self._base_url is not None:
             names += ambient_header_names("ANTHROPIC_CUSTOM_HEADERS")
         # The SDK accepts `Omit` here, but does not say so in its types.
-        return cast("Mapping[str, str]", {name: anthropic.Omit() for name in names})
+        headers = cast("dict[str, str]", {name: anthropic.Omit() for name in names})
+        return headers | self._service.key_header()

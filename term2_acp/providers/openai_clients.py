@@ -10,6 +10,7 @@ import httpx2
 import openai
 
 from term2_acp.agent.model import ProviderError
+from term2_acp.providers.connection_faults import connection_fault
 from term2_acp.providers.faults import Service
 from term2_acp.providers.headers import ambient_header_names
 from term2_acp.providers.refusals import describe_error, read_refusal
@@ -47,7 +48,7 @@ def make_client(
         # The SDK would take OPENAI_API_KEY for None.
         api_key=service.secret or "none",
         base_url=base_url,
-        default_headers=None if ambient else _withheld(),
+        default_headers=None if ambient else _own_headers(service),
         http_client=http_client,
         max_retries=0,
         timeout=timeout,
@@ -59,11 +60,12 @@ def keyless_headers(service: Service) -> Mapping[str, str | openai.Omit] | None:
     return None if service.secret else {"Authorization": openai.Omit()}
 
 
-def _withheld() -> Mapping[str, str]:
-    """Headers that the SDK takes from the environment, marked to be left out."""
+def _own_headers(service: Service) -> Mapping[str, str]:
+    """The key, also over one in the environment; other headers from there are left out."""
     names = ["OpenAI-Organization", "OpenAI-Project", *ambient_header_names(_CUSTOM_HEADERS)]
     # The SDK accepts `Omit` here, but does not say so in its types.
-    return cast("Mapping[str, str]", {name: openai.Omit() for name in names})
+    headers = cast("dict[str, str]", {name: openai.Omit() for name in names})
+    return headers | service.key_header()
 
 
 def read_fault(
@@ -74,13 +76,13 @@ def read_fault(
         return service.refused(read_refusal(error.response), model)
     if isinstance(error, openai.APIConnectionError):
         cause = error.__cause__ or error
-        return service.connection_fault(cause, idle_timeout_s)
+        return connection_fault(service, cause, idle_timeout_s)
     if isinstance(error, openai.APIError):
         # An error event of a stream.
         kind, message = describe_error(error.body)
         return service.reported(kind, message or error.message, model)
     if isinstance(error, httpx2.InvalidURL):
-        return service.connection_fault(httpx2.UnsupportedProtocol(""), idle_timeout_s)
+        return connection_fault(service, httpx2.UnsupportedProtocol(""), idle_timeout_s)
     if isinstance(error, httpx2.HTTPError):
-        return service.connection_fault(error, idle_timeout_s)
+        return connection_fault(service, error, idle_timeout_s)
     return service.unreadable()

@@ -93,7 +93,7 @@ def is_context_overflow(refusal: Refusal) -> bool:
     """Whether a request was refused because it is too long."""
     if refusal.status in _NOT_ABOUT_LENGTH:
         return False
-    if refusal.status == httpx2.codes.REQUEST_ENTITY_TOO_LARGE:
+    if refusal.status == 413:
         return True
     return _OVERFLOW.search(f"{refusal.kind} {refusal.message}") is not None
 

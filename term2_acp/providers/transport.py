@@ -44,6 +44,10 @@ _MAPPED: tuple[tuple[type[Exception], type[httpx2.RequestError]], ...] = (
 )
 
 
+class CertificatesError(httpx2.ConnectError):
+    """The certificates of the machine, or those that SSL_CERT_FILE names, are not readable."""
+
+
 @attrs.frozen
 class Connections:
     """
@@ -155,7 +159,7 @@ class _Body(httpx2.SyncByteStream):
 
     def __init__(self, response: httpcore2.Response) -> None:
         self._response = response
-        self._failed = response.status >= httpx2.codes.BAD_REQUEST
+        self._failed = response.status >= 400
 
     def __iter__(self) -> Iterator[bytes]:
         size = 0
@@ -196,7 +200,7 @@ def _certificates() -> ssl.SSLContext:
     try:
         return _ssl_context()
     except OSError as error:
-        raise httpx2.ConnectError(f"the certificates cannot be loaded: {error}") from error
+        raise CertificatesError(str(error)) from error
 
 
 @functools.cache

@@ -112,8 +112,8 @@ def chat_fault(body: Any) -> str | None:
         role = message.get("role")
         if pending and role != "tool":
             return (
-                "An assistant message with 'tool_calls' must be followed by tool messages responding"
-                f" to each 'tool_call_id'. These did not have response messages: {pending}"
+                "An assistant message with 'tool_calls' must be followed by tool messages"
+                f" responding to each 'tool_call_id'. These did not have any: {pending}"
             )
         fault = _content_fault(message)
         if fault is not None:

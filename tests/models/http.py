@@ -7,6 +7,7 @@ told to, and records what it was sent.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -238,10 +239,8 @@ def _read_request(reader: Any) -> Request | None:
 
 
 def _shut(connection: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
 
 
 def server_sent_event(data: Any, event: str | None = None) -> bytes:

@@ -294,7 +294,8 @@ def test_stand_ins_do_not_fail_git_clean_and_stash(machine: Machine) -> None:
     machine.open_session()
     ran = machine.run(
         "set -e; mkdir -p .github; touch new .github/CODEOWNERS; git stash -uq; test ! -e new; "
-        "git stash pop -q > /dev/null; git status --short; git clean -fdq; test ! -e .github/CODEOWNERS"
+        "git stash pop -q > /dev/null; git status --short; git clean -fdq; "
+        "test ! -e .github/CODEOWNERS"
     )
     assert (0, "?? .github/\n?? new\n") == (ran.exit_code, ran.text)
 

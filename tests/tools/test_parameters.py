@@ -100,6 +100,7 @@ def test_the_parameters_are_those_of_the_specification() -> None:
         "create_file": ["path", "content", "overwrite"],
         "search_replace": ["path", "replacements"],
         "shell": ["command", "timeout_s", "sandbox"],
+        "update_plan": ["entries"],
     }
     assert SCHEMAS["glob"]["properties"]["max_results"]["default"] == 50
     assert SCHEMAS["shell"]["properties"]["timeout_s"]["default"] == 120

@@ -7,15 +7,24 @@ from collections.abc import Iterator
 
 from hypothesis import strategies as st
 
-from term2_acp.agent.ports import TerminalContent, TextContent, ToolKind
+from term2_acp.agent.ports import (
+    PlanEntry,
+    PlanPriority,
+    PlanStatus,
+    TerminalContent,
+    TextContent,
+    ToolKind,
+)
 from term2_acp.eventlog import (
     AgentText,
     AgentThought,
+    Compacted,
     Event,
     Notice,
     PermissionAnswered,
     PermissionAsked,
     PlannedCall,
+    PlanUpdated,
     SessionCreated,
     SessionState,
     StateChanged,
@@ -33,6 +42,7 @@ from term2_acp.eventlog import (
     ToolStatus,
     TurnEnded,
     TurnStarted,
+    UsageReported,
     UserMessage,
 )
 
@@ -65,6 +75,8 @@ class _Writer:
         return f"{prefix}_{next(self._numbers)}"
 
     def _step(self) -> Iterator[Event]:
+        if self._draw(st.integers(0, 5)) == 5:
+            yield Compacted(f"summary {self._id('part')}")
         for kind in self._draw(st.lists(st.sampled_from([AgentText, AgentThought]), max_size=3)):
             message_id = self._id("msg")
             for text in self._draw(st.lists(_WORDS, min_size=1, max_size=4)):
@@ -74,6 +86,8 @@ class _Writer:
             for _ in range(self._draw(st.integers(0, 3)))
         )
         yield StepEnded("tool_calls" if calls else "stop", calls, "scripted", {"a": [1, None]})
+        if self._draw(st.booleans()):
+            yield UsageReported(1000, 128_000)
         if self._draw(st.booleans()):
             # Side by side: each call's own events stay in order.
             yield from self._interleaved([list(self._call(call)) for call in calls])
@@ -94,6 +108,8 @@ class _Writer:
             yield PermissionAnswered(call_id, "approve")
             yield StateChanged(SessionState.RUNNING)
         yield ToolCallStarted(call_id)
+        if self._draw(st.integers(0, 5)) == 5:
+            yield PlanUpdated((PlanEntry(call_id, PlanPriority.HIGH, PlanStatus.PENDING),))
         content: tuple[TextContent | TerminalContent, ...] = (TextContent("done"),)
         if self._draw(st.booleans()):
             terminal_id = self._id("term")

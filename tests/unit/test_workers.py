@@ -143,11 +143,6 @@ def test_a_joined_pool_has_no_threads():
         assert not thread.is_alive()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=PoolFullError,
-    reason="a task that a starting thread is about to take counts as waiting",
-)
 def test_a_task_that_has_a_thread_does_not_count_as_waiting():
     """With one thread and one place, two tasks are always taken."""
     for _ in range(300):

@@ -1,0 +1,189 @@
+"""Patches: git itself makes the new texts of the old ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from term2_acp.agent.ports import FileChange
+from term2_acp.handlers.patches import git_patch
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES = st.lists(
+    st.sampled_from(
+        ["a", "b", "c", "", " ", "é🙂", "\u2028x", "\x0c", "\t", "-a", "+b", "@@ -1 +1 @@", "\\ No"]
+    ),
+    max_size=30,
+)
+ENDS = st.sampled_from(["\n", "\r\n", "\r"])
+TEXTS = st.builds(
+    lambda lines, end, last: end.join(lines) + (end if last else ""), LINES, ENDS, st.booleans()
+)
+
+
+@st.composite
+def edits(draw):
+    """A text and what it became: small edits of a long one, or anything."""
+    old = draw(TEXTS)
+    if draw(st.booleans()):
+        return old, draw(TEXTS)
+    lines = old.split("\n") + [f"line {number}" for number in range(draw(st.integers(0, 40)))]
+    changed = list(lines)
+    for place in draw(st.lists(st.integers(0, len(lines) - 1), max_size=4)):
+        changed[place : place + draw(st.integers(0, 2))] = draw(
+            st.lists(st.sampled_from(["new", "line 3", ""]), max_size=2)
+        )
+    return "\n".join(lines), "\n".join(changed)
+
+
+def applied(changes, folder):
+    """What git makes of the old texts: the text of each path that is there afterwards."""
+    for change in changes:
+        if change.old is not None:
+            Path(change.path).write_bytes(change.old.encode())
+    patch = git_patch(changes).encode()
+    if patch:
+        done = subprocess.run(
+            ["git", "apply", "--unsafe-paths", "-p0", "--whitespace=nowarn", "-"],
+            input=patch,
+            cwd=folder,
+            capture_output=True,
+            check=False,
+            env={"PATH": os.environ["PATH"], "HOME": folder, "GIT_CEILING_DIRECTORIES": "/"},
+        )
+        assert done.returncode == 0, f"{done.stderr.decode()}\n{patch.decode()}"
+    return {
+        change.path: Path(change.path).read_bytes().decode()
+        for change in changes
+        if os.path.exists(change.path)
+    }
+
+
+def wanted(changes):
+    """The same by the changes themselves."""
+    return {change.path: change.new for change in changes if change.new is not None}
+
+
+@settings(deadline=None, max_examples=60)
+@given(edits())
+def test_git_makes_the_new_text_of_the_old_one(edit):
+    """Whatever the line ends are, with and without a final newline, from and to nothing."""
+    old, new = edit
+    with tempfile.TemporaryDirectory() as folder:
+        changes = [FileChange(os.path.join(folder, "file.txt"), old, new)] if old != new else []
+        assert wanted(changes) == applied(changes, folder)
+
+
+@settings(deadline=None, max_examples=20)
+@given(TEXTS.filter(bool), TEXTS.filter(bool), edits().filter(lambda edit: edit[0] != edit[1]))
+def test_files_are_added_changed_and_deleted_in_one_patch(added, deleted, edit):
+    """One section a file, and nothing of one runs into the next."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "file")
+        changes = [
+            FileChange(f"{path} added", None, added),
+            FileChange(f"{path} changed", *edit),
+            FileChange(f"{path} deleted", deleted, None),
+        ]
+        assert wanted(changes) == applied(changes, folder)
+
+
+NAMES = [
+    "plain",
+    "with space",
+    " at both ends ",
+    'quo"ted',
+    "back\\slash",
+    "tab\there",
+    "line\nfeed",
+    "bell\x07",
+    "delete\x7f",
+    "ünïcödé🙂",
+    "line\u2028separator",
+    "a b/dev/null",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("old", "new"), [("a\n", "b\n"), (None, "b\n"), ("a\n", None)], ids=["modify", "add", "delete"]
+)
+def test_any_name_of_a_file_is_understood(tmp_path, name, old, new):
+    """It is quoted as git does it where it has to be, and absolute."""
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    changes = [FileChange(str(path), old, new)]
+    assert wanted(changes) == applied(changes, str(tmp_path))
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the section of an empty file names no file that git would take"
+)
+@pytest.mark.parametrize(("old", "new"), [(None, ""), ("", None)], ids=["add", "delete"])
+def test_an_empty_file_can_be_added_and_deleted(tmp_path, old, new):
+    """A section without hunks still says which file it is."""
+    changes = [FileChange(str(tmp_path / "empty"), old, new)]
+    assert wanted(changes) == applied(changes, str(tmp_path))
+
+
+@pytest.mark.xfail(strict=True, reason="a header without a change is given")
+def test_a_change_that_changes_nothing_has_no_section():
+    """As the docstring of `git_patch` says."""
+    assert "" == git_patch([FileChange("/file", "same\n", "same\n")])
+
+
+LONG = [f"line {number}\n" for number in range(9000)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (LONG, [line.upper() for line in LONG]),
+        (LONG, ["first\n", *(line.upper() for line in LONG[:8500]), *LONG[8500:]]),
+        (LONG[:10] + LONG, LONG[:10] + [line.upper() for line in LONG] + ["last"]),
+        ([], LONG),
+        (LONG, []),
+        (LONG, LONG[:4] + LONG[-4:]),
+        (LONG[:4] + LONG[-4:], LONG),
+        (LONG, LONG[:-1] + ["no final newline"]),
+        (["same\n"] * 5, ["same\n"] * 9000),
+        (["same\n"] * 9000, ["same\n"] * 5),
+    ],
+)
+def test_a_large_change_is_right_too(tmp_path, old, new):
+    """Past the lines that are compared one by one, the changed region is replaced whole."""
+    changes = [FileChange(str(tmp_path / "file"), "".join(old), "".join(new))]
+    assert wanted(changes) == applied(changes, str(tmp_path))
+
+
+def test_a_small_change_of_a_large_file_is_a_small_patch():
+    """What is far from it is not told."""
+    new = [*LONG[:4500], "changed\n", *LONG[4501:]]
+    patch = git_patch([FileChange("/file", "".join(LONG), "".join(new))])
+    assert len(patch.splitlines()) < 20
+
+
+SLOW = """
+from term2_acp.agent.ports import FileChange
+from term2_acp.handlers.patches import git_patch
+old = "x\\n" + "".join("0,0\\n" if n % 7 else f"{n}\\n" for n in range(1500))
+new = "".join("0,0\\n" if n % 7 else f"{n + 1}\\n" for n in range(1500))
+assert git_patch([FileChange("/data.csv", old, new)])
+"""
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=subprocess.TimeoutExpired,
+    reason="SequenceMatcher takes minutes for lines that repeat, inside the session's emit lock",
+)
+def test_lines_that_repeat_do_not_stop_the_session():
+    """A table of 1500 rows is compared within the second that a cancel has."""
+    subprocess.run([sys.executable, "-c", SLOW], cwd=ROOT, timeout=4, check=True)
