@@ -156,22 +156,23 @@ def test_git_file_cannot_be_replaced(machine: Machine) -> None:
     assert before == (worktree / ".git").read_text(), ran.text
 
 
-@pytest.mark.parametrize(
-    "forge",
-    [
-        pytest.param("gitdir: {target}", id="no back-link"),
-        pytest.param("gitdir: {target}/worktrees/w", id="forged back-link"),
-    ],
-)
-def test_forged_git_file_opens_nothing(machine: Machine, forge: str) -> None:
-    """A `.git` file that names somebody else's repository leaves that read-only."""
+@pytest.mark.parametrize("part", ["", "worktrees/side", "modules/sub"])
+def test_forged_git_file_opens_nothing(machine: Machine, part: str) -> None:
+    """A `.git` file that names what belongs to another working copy leaves that read-only."""
     machine.need_visible_outside()
-    target = machine.repository(machine.outside / "repo") / ".git"
-    machine.write(machine.workspace / ".git", forge.format(target=target) + "\n")
+    origin = machine.repository(machine.outside / "origin")
+    repository = machine.repository(machine.outside / "repo")
+    machine.git("worktree", "add", "-q", str(machine.outside / "side"), folder=repository)
+    machine.git("submodule", "add", "-q", str(origin), "sub", folder=repository)
+    target = repository / ".git" / part
+    machine.write(machine.workspace / ".git", f"gitdir: {target}\n")
     machine.open_session()
-    ran = machine.run(f"echo x > {target}/HEAD; echo x > {target}/objects/x; exit 1")
-    assert ran.text.count("Read-only") == 2, ran.text
-    assert (target / "HEAD").read_text().startswith("ref:")
+    before = machine.snapshot(machine.outside)
+    ran = machine.run(
+        f"echo x > {target}/HEAD; echo x > {target}/x; echo x > {repository}/.git/objects/x; exit 1"
+    )
+    assert ran.text.count("Read-only") == 3, ran.text
+    assert before == machine.snapshot(machine.outside)
 
 
 def test_forged_common_directory_opens_nothing(machine: Machine) -> None:

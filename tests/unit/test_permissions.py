@@ -153,13 +153,6 @@ def rules():
     return Permissions(ROOT, PRIVATE, HOME)
 
 
-CASES = [
-    (mode, place, path, grant)
-    for mode, (place, paths), grant in itertools.product((READ, EDIT), PLACES.items(), GRANTS)
-    for path in paths
-]
-
-
 @pytest.mark.parametrize("mode", [READ, EDIT])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("grant", GRANTS)
@@ -309,7 +302,6 @@ def test_a_path_is_judged_by_where_it_leads(tree, shape, start, end):
     for mode in (READ, EDIT):
         plan = CallPlan("x", (Access(real, mode),))
         assert inside != permissions.judge(plan).asks
-        assert inside == permissions.judge(plan).permits(real, READ) or permissions.judge(plan)
     permissions.grants.add(Choice.ALLOW_FOLDER, [Access(str(tree / "out" / "file"), READ)])
     permissions.grants.add(Choice.ALLOW_EDIT_FOLDER, [Access(str(tree / "out2" / "file"), EDIT)])
     granted = {READ: Path(real).is_relative_to(tree / "out"),
