@@ -14,6 +14,10 @@ A sandbox for shell commands (Linux: bubblewrap); usable on its own.
   sandbox that cannot be built: `Result.setup_error` says why, and nothing ran.
 - `probe(...) -> Availability` builds a real sandbox with the real flags once.
 - `sweep(state_dir)` clears up after processes that were killed; `for_workspace` does too.
+
+What it does not do: bound memory or disk; hold the number of processes for root; mask
+sockets that appear while a command runs; protect what is absent below the top level; let
+root write in a workspace that belongs to another user; run on a Mac (see `seatbelt`).
 """
 
 from sandbox.errors import PolicyError, SandboxError, SetupError

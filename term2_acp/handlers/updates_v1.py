@@ -28,14 +28,13 @@ from term2_acp.eventlog import (
     UserMessage,
 )
 from term2_acp.handlers.blocks import to_blocks
+from term2_acp.handlers.notifications import Notifications
 from term2_acp.replay import AgentMessageItem, Item, TerminalItem, ToolCallItem
-from term2_acp.rpc.outbox import Chunk
 from term2_acp.wire import shared, v1
 
 if TYPE_CHECKING:
     from cattrs import Converter
 
-    from term2_acp.agent.cancel import CancelToken
     from term2_acp.rpc.writer import Writer
 
 OUTPUT_BYTES = 64 * 1024
@@ -69,12 +68,11 @@ class _Output:
         return _output_text(bytes(self.data), self.omitted)
 
 
-class UpdatesV1:
+class UpdatesV1(Notifications):
     """Shows events as `session/update` notifications; a `sessions.Sink`."""
 
     def __init__(self, writer: Writer, converter: Converter) -> None:
-        self._writer = writer
-        self._converter = converter
+        super().__init__(writer, converter)
         self._lock = threading.Lock()
         # The output of running commands, which version 1 shows as text of the call.
         self._outputs: dict[tuple[str, str], _Output] = {}
@@ -90,10 +88,6 @@ class UpdatesV1:
                 update = self._project(session_id, event)
                 if update is not None:
                     self._send(session_id, update)
-
-    def wait_for_room(self, session_id: str, cancel: CancelToken) -> None:
-        """Wait while too much of the session is queued, until `cancel` is set."""
-        self._writer.wait_for_room(session_id, cancel)
 
     def replay(self, session_id: str, history: Iterable[Item]) -> Iterator[None]:
         """Queue the updates of the history, one at each step."""
@@ -163,9 +157,6 @@ class UpdatesV1:
                     texts[item.terminal_id] = output.text() if output else ""
         return _content(content, texts)
 
-    def _send(self, session_id: str, update: Any) -> None:
-        self._writer.send_update(session_id, self._notification(session_id, update))
-
     def _send_text(
         self,
         session_id: str,
@@ -173,18 +164,12 @@ class UpdatesV1:
         message_id: str,
         text: str,
     ) -> None:
-        def build(joined: str) -> dict[str, Any]:
-            return self._notification(session_id, kind(shared.TextContent(joined), message_id))
-
-        self._writer.send_chunk(session_id, Chunk((kind, message_id), text, build))
-
-    def _notification(self, session_id: str, update: Any) -> dict[str, Any]:
-        params = shared.UpdateSessionNotification(session_id, update)
-        return {
-            "jsonrpc": "2.0",
-            "method": "session/update",
-            "params": self._converter.unstructure(params),
-        }
+        self._send_chunk(
+            session_id,
+            (kind, message_id),
+            text,
+            lambda joined: kind(shared.TextContent(joined), message_id),
+        )
 
 
 def call_fields(question: Any) -> v1.ToolCallFields:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from term2_acp.agent import ports
@@ -30,28 +30,21 @@ from term2_acp.eventlog import (
     UserMessage,
 )
 from term2_acp.handlers.blocks import to_blocks
+from term2_acp.handlers.notifications import Notifications
 from term2_acp.handlers.patches import git_patch
 from term2_acp.replay import AgentMessageItem, Item, TerminalItem, ToolCallItem
-from term2_acp.rpc.outbox import Chunk
 from term2_acp.wire import shared, v2
 
 if TYPE_CHECKING:
-    from cattrs import Converter
-
-    from term2_acp.agent.cancel import CancelToken
-    from term2_acp.rpc.writer import Writer
+    pass
 
 # A session has one plan.
 _PLAN_ID = "plan"
 _STOP_REASONS = {StopReason.ERROR: "_term2_error", StopReason.INTERRUPTED: "_term2_error"}
 
 
-class UpdatesV2:
+class UpdatesV2(Notifications):
     """Shows events as `session/update` notifications; a `sessions.Sink`."""
-
-    def __init__(self, writer: Writer, converter: Converter) -> None:
-        self._writer = writer
-        self._converter = converter
 
     def deliver(self, session_id: str, event: Event) -> None:
         """Queue what version 2 shows of an event; never waits."""
@@ -67,10 +60,6 @@ class UpdatesV2:
                 if update is not None:
                     self._send(session_id, update)
 
-    def wait_for_room(self, session_id: str, cancel: CancelToken) -> None:
-        """Wait while too much of the session is queued, until `cancel` is set."""
-        self._writer.wait_for_room(session_id, cancel)
-
     def replay(self, session_id: str, history: Iterable[Item]) -> Iterator[None]:
         """Queue the whole items of the history, one at each step."""
         for item in history:
@@ -80,9 +69,6 @@ class UpdatesV2:
     def show_state(self, session_id: str, state: SessionState) -> None:
         """Queue the state that a turn is in, after a replay."""
         self._send(session_id, v2.StateUpdate(state))
-
-    def _send(self, session_id: str, update: Any) -> None:
-        self._writer.send_update(session_id, self._notification(session_id, update))
 
     def _send_text(
         self,
@@ -105,20 +91,6 @@ class UpdatesV2:
             data,
             lambda joined: v2.TerminalOutputChunk(terminal_id, _base64(joined)),
         )
-
-    def _send_chunk(
-        self, session_id: str, key: Any, payload: str | bytes, build: Callable[[Any], Any]
-    ) -> None:
-        chunk = Chunk(key, payload, lambda joined: self._notification(session_id, build(joined)))
-        self._writer.send_chunk(session_id, chunk)
-
-    def _notification(self, session_id: str, update: Any) -> dict[str, Any]:
-        params = shared.UpdateSessionNotification(session_id, update)
-        return {
-            "jsonrpc": "2.0",
-            "method": "session/update",
-            "params": self._converter.unstructure(params),
-        }
 
 
 def project(event: Event) -> Any:

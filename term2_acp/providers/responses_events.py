@@ -52,6 +52,7 @@ class ResponseEvents:
         self._state: dict[int, dict[str, Any]] = {}
         self._calls = 0
         self._thinking: int | None = None
+        self._new_part = False
         self._refused = False
         self._last: Response | None = None
 
@@ -79,7 +80,7 @@ class ResponseEvents:
                 self._refused = self._refused or event.type == "response.refusal.delta"
                 yield from self._text(event.output_index, event.delta)
             case "response.reasoning_summary_part.added":
-                yield from self._paragraph()
+                self._new_part = True
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 yield from self._thought(event.output_index, event.delta)
             case "response.function_call_arguments.delta":
@@ -143,16 +144,12 @@ class ResponseEvents:
 
     def _thought(self, index: int, text: str) -> Iterator[ModelEvent]:
         if text:
-            if self._thinking not in (None, index):
-                yield from self._paragraph()
-            self._thinking = index
+            if self._thinking is not None and (self._new_part or self._thinking != index):
+                # The parts of one train of thought are paragraphs.
+                yield ThoughtDelta("\n\n")
+            self._thinking, self._new_part = index, False
             self._item(index).thoughts += len(text)
             yield ThoughtDelta(text)
-
-    def _paragraph(self) -> Iterator[ModelEvent]:
-        """Keep the parts of one train of thought apart."""
-        if self._thinking is not None:
-            yield ThoughtDelta("\n\n")
 
     def _arguments(self, index: int, text: str) -> Iterator[ModelEvent]:
         shown = self._item(index)

@@ -96,7 +96,8 @@ class Service:
 
 def request(*messages: ModelMessage, **members: Any) -> ModelRequest:
     """A request with one tool."""
-    return ModelRequest("test-model", "Be brief.", messages, **{"tools": (TOOL,), **members})
+    given = {"model": "test-model", "system": "Be brief.", "tools": (TOOL,), **members}
+    return ModelRequest(messages=messages, **given)
 
 
 def ask(provider: Provider, *messages: ModelMessage, **members: Any) -> list[ModelEvent]:
@@ -119,6 +120,7 @@ def chat() -> Iterator[ChatServer]:
     server = ChatServer()
     yield server
     server.close()
+    assert [] == server.faults
 
 
 @pytest.fixture
@@ -127,6 +129,7 @@ def responses() -> Iterator[ResponsesServer]:
     server = ResponsesServer()
     yield server
     server.close()
+    assert [] == server.faults
 
 
 @pytest.fixture
@@ -135,3 +138,4 @@ def messages() -> Iterator[MessagesServer]:
     server = MessagesServer()
     yield server
     server.close()
+    assert [] == server.faults

@@ -150,7 +150,7 @@ class ScriptedTool:
 class ScriptedClient:
     """A permission client that gives the scripted answers; a function is called for one."""
 
-    def __init__(self, *answers: str | None | Callable[[CancelToken], str | None]) -> None:
+    def __init__(self, *answers: str | Callable[[CancelToken], str | None] | None) -> None:
         self._answers = list(answers)
         self._lock = threading.Lock()
         self.questions: list[PermissionQuestion] = []

@@ -119,9 +119,7 @@ def test_a_free_call_is_created_started_and_completed():
     assert [
         ToolCallCreated("c1", "read", f"Read {ROOT}/a", ToolKind.READ, {"path": f"{ROOT}/a"}),
         ToolCallStarted("c1"),
-        ToolCallEnded(
-            "c1", ToolStatus.COMPLETED, f"did {ROOT}/a", (TextContent(f"did {ROOT}/a"),)
-        ),
+        ToolCallEnded("c1", ToolStatus.COMPLETED, f"did {ROOT}/a", (TextContent(f"did {ROOT}/a"),)),
     ] == bench.log.events
     assert [] == bench.client.questions
 
@@ -266,13 +264,16 @@ def test_a_tool_that_says_that_it_failed_has_failed():
     )
     bench = Bench(tools=[tool])
     assert bench.runner.run(call("odd"), note="Try something else.") is False
-    assert ToolCallEnded(
-        "c1",
-        ToolStatus.FAILED,
-        "exit 1\n\nTry something else.",
-        (TextContent("shown"),),
-        (Location("/x", 3),),
-    ) == bench.ended()
+    assert (
+        ToolCallEnded(
+            "c1",
+            ToolStatus.FAILED,
+            "exit 1\n\nTry something else.",
+            (TextContent("shown"),),
+            (Location("/x", 3),),
+        )
+        == bench.ended()
+    )
 
 
 def test_a_log_that_cannot_be_written_ends_the_turn():
@@ -360,8 +361,7 @@ def test_a_step_with_anything_else_runs_in_order():
     calls = [call("run", number=1), call("read", number=2), call("run", number=3)]
     assert [True] * 3 == bench.runner.run_all(calls)
     begun_and_ended = [
-        (type(event), event.tool_call_id)
-        for event in bench.log.of(ToolCallCreated, ToolCallEnded)
+        (type(event), event.tool_call_id) for event in bench.log.of(ToolCallCreated, ToolCallEnded)
     ]
     assert [
         (kind, f"c{number}") for number in (1, 2, 3) for kind in (ToolCallCreated, ToolCallEnded)

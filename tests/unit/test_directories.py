@@ -27,12 +27,21 @@ def _home(tmp_path):
 @pytest.fixture(name="rules")
 def _rules(home):
     """The rules for that home."""
-    return WorkspaceRules(str(home), (str(home / ".local/state/term2"), str(home / ".config/term2")))
+    return WorkspaceRules(
+        str(home), (str(home / ".local/state/term2"), str(home / ".config/term2"))
+    )
 
 
 @pytest.mark.parametrize(
     "name",
-    ["project", "project/sub", ".", ".local/state-other", "../user-other", "project/../project/sub/"],
+    [
+        "project",
+        "project/sub",
+        ".",
+        ".local/state-other",
+        "../user-other",
+        "project/../project/sub/",
+    ],
 )
 def test_a_project_is_taken_by_its_real_path(home, rules, name):
     """Below the home, and next to it; the spelling does not matter."""
@@ -81,7 +90,21 @@ def test_a_link_to_a_refused_directory_is_refused(home, rules):
             rules.accept(str(link))
 
 
-SYSTEM = "/bin /boot /dev /etc /proc /run /sbin /sys /usr/bin /usr/lib /usr/sbin /lib /lib64".split()
+SYSTEM = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/sbin",
+    "/lib",
+    "/lib64",
+]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the names are those of Linux")

@@ -468,7 +468,7 @@ def test_garbage_never_ends_the_dispatcher(messages):
     """At most one answer a line, each a response or an array of them; a good request follows."""
 
     def prompt(call, params):
-        return Deferred(lambda: {}, foreground=True)
+        return Deferred(dict, foreground=True)
 
     answers = exchange(*messages, request("after"), handlers={"session/prompt": prompt})
     assert result("after", {}) in answers

@@ -62,11 +62,10 @@ WORDS = st.one_of(st.text(max_size=6), st.sampled_from(["", "\0", "\u2028", "ðŸ™
 IDS = st.text(max_size=4)
 NUMBERS = st.integers(-(2**63), 2**63)
 JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), NUMBERS, st.floats(allow_nan=False, allow_infinity=False),
-              WORDS),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(WORDS, inner, max_size=3)
+    st.one_of(
+        st.none(), st.booleans(), NUMBERS, st.floats(allow_nan=False, allow_infinity=False), WORDS
     ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(WORDS, inner, max_size=3)),
     max_leaves=8,
 )
 
@@ -163,14 +162,12 @@ SURROGATES = st.sampled_from(["\ud800", "a\udfffb", "\ud83d\ude00", "\udcff"])
 @given(SURROGATES, SURROGATES)
 def test_lone_surrogates_are_stored_as_replacement_characters(one, other):
     """No row holds one, wherever it was: in texts, in what a model sent, in names of members."""
-    event = ToolCallCreated(
-        "c", one, other, ToolKind.READ, {one: [other]}, (Location("/" + one),)
-    )
+    event = ToolCallCreated("c", one, other, ToolKind.READ, {one: [other]}, (Location("/" + one),))
     name, text = event_to_row(event)
     text.encode()
     restored = event_from_row(name, text)
     assert restored.name == event_from_row(*event_to_row(AgentText("m", one))).text
-    assert list(restored.raw_input.values())[0][0] == restored.title
+    assert next(iter(restored.raw_input.values()))[0] == restored.title
     assert "\ud800" not in str(attrs.asdict(restored))
 
 

@@ -54,8 +54,8 @@ def test_an_answer_reaches_whoever_waits(outbound, result):
 
 NOT_OURS = [
     lambda own: True,
-    lambda own: float(own),
-    lambda own: str(own),
+    float,
+    str,
     lambda own: None,
     lambda own: own + 1,
     lambda own: -own,
@@ -162,9 +162,9 @@ def test_a_cancel_that_races_with_the_answer_settles_either_way():
 
 def test_the_end_of_the_client_settles_everything(sent, outbound):
     """Nobody waits for a client that is gone, also not with a request that comes later."""
+    pending = [outbound.send("m", {}) for _ in range(3)]
     waiting = [
-        Background(lambda pending=outbound.send("m", {}): pending.wait(CancelToken()))
-        for _ in range(3)
+        Background(lambda request=request: request.wait(CancelToken())) for request in pending
     ]
     outbound.close()
     assert [None, None, None] == [thread.result().result for thread in waiting]

@@ -152,7 +152,7 @@ LONG = [f"line {number}\n" for number in range(9000)]
         (LONG, []),
         (LONG, LONG[:4] + LONG[-4:]),
         (LONG[:4] + LONG[-4:], LONG),
-        (LONG, LONG[:-1] + ["no final newline"]),
+        (LONG, [*LONG[:-1], "no final newline"]),
         (["same\n"] * 5, ["same\n"] * 9000),
         (["same\n"] * 9000, ["same\n"] * 5),
     ],

@@ -75,6 +75,16 @@ PROTECTED_NAMES = [
 PROTECTED_INSIDE = [f"{ROOT}/{name}" for name in PROTECTED_NAMES] + [
     f"{ROOT}/vendor/deep/{name}" for name in PROTECTED_NAMES
 ]
+CREDENTIAL_FOLDERS = [
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".docker",
+    ".config/gcloud",
+    ".config/gh",
+]
 PLAIN_OUTSIDE = [
     "/data/file",
     "/",
@@ -92,13 +102,7 @@ PLAIN_OUTSIDE = [
     "/srv/config",
 ]
 CREDENTIALS = [
-    *(
-        f"{HOME}/{name}{below}"
-        for name in (
-            ".ssh .aws .azure .gnupg .kube .docker .config/gcloud .config/gh".split()
-        )
-        for below in ("", "/x", "/x/y")
-    ),
+    *(f"{HOME}/{name}{below}" for name in CREDENTIAL_FOLDERS for below in ("", "/x", "/x/y")),
     *(f"{HOME}/{name}" for name in (".netrc", ".npmrc", ".pypirc", ".git-credentials")),
     *PRIVATE,
     f"{PRIVATE[0]}/sessions.db",
@@ -304,8 +308,10 @@ def test_a_path_is_judged_by_where_it_leads(tree, shape, start, end):
         assert inside != permissions.judge(plan).asks
     permissions.grants.add(Choice.ALLOW_FOLDER, [Access(str(tree / "out" / "file"), READ)])
     permissions.grants.add(Choice.ALLOW_EDIT_FOLDER, [Access(str(tree / "out2" / "file"), EDIT)])
-    granted = {READ: Path(real).is_relative_to(tree / "out"),
-               EDIT: Path(real).is_relative_to(tree / "out2")}
+    granted = {
+        READ: Path(real).is_relative_to(tree / "out"),
+        EDIT: Path(real).is_relative_to(tree / "out2"),
+    }
     for mode, is_granted in granted.items():
         free = not permissions.judge(CallPlan("x", (Access(real, mode),))).asks
         assert free == (inside or is_granted)

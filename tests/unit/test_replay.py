@@ -84,6 +84,7 @@ def test_a_message_has_its_whole_text(events):
 @given(cut_histories())
 def test_a_call_is_in_its_last_known_form(events):
     """What it was, whether it started, what it showed and how it ended."""
+
     def of(kind):
         return {event.tool_call_id: event for event in events if isinstance(event, kind)}
 
@@ -92,9 +93,12 @@ def test_a_call_is_in_its_last_known_form(events):
     for item in items(events):
         if isinstance(item, ToolCallItem):
             call_id = item.created.tool_call_id
-            assert ToolCallItem(
-                created[call_id], call_id in started, showed.get(call_id), ended.get(call_id)
-            ) == item
+            assert (
+                ToolCallItem(
+                    created[call_id], call_id in started, showed.get(call_id), ended.get(call_id)
+                )
+                == item
+            )
 
 
 @settings(deadline=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import itertools
 import os
 import shutil
 import sqlite3
@@ -76,7 +77,7 @@ def add_prompted(store, session_id, cwd="/project"):
     store.append(session_id, 2, PROMPT)
 
 
-SESSIONS = iter(range(10**9))
+SESSIONS = itertools.count()
 
 
 @settings(deadline=None, max_examples=25)
@@ -87,7 +88,7 @@ def test_a_log_comes_back_however_it_was_appended(shared, events, cuts):
     shared.create_session(session_id, "/project")
     rest = events[1:]
     bounds = sorted({0, len(rest), *(cut for cut in cuts if cut < len(rest))})
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in itertools.pairwise(bounds):
         shared.append(session_id, start + 2, rest[start:end])
     assert list(enumerate(events, 1)) == list(shared.read(session_id))
     middle = len(events) // 2
@@ -396,7 +397,7 @@ def test_a_closed_store_raises_from_every_method(store):
         lambda: store.find("s"),
         lambda: log_of(store, "s"),
         lambda: store.list_sessions(None, None, 1),
-        lambda: store.cursor_key(),
+        store.cursor_key,
         lambda: store.create_session("t", "/project"),
         lambda: store.append("s", 2, [AgentText("m", "x")]),
     ):
@@ -421,9 +422,7 @@ def nested(depth):
         pytest.param(
             lambda store: store.create_session("bad", "/folder\udcff"), id="a cwd that is no UTF-8"
         ),
-        pytest.param(
-            lambda store: store.append("s", 2, [TitleSet("lone \ud800")]), id="a title"
-        ),
+        pytest.param(lambda store: store.append("s", 2, [TitleSet("lone \ud800")]), id="a title"),
         pytest.param(
             lambda store: store.append(
                 "s", 2, [ToolCallCreated("c", "n", "t", ToolKind.READ, nested(600))]

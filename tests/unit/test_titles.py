@@ -12,7 +12,9 @@ from term2_acp.titles import MAX_TITLE, title_of
 TEXTS = st.lists(
     st.one_of(
         st.text(),
-        st.sampled_from(["\n", "\r\n", "\u2028", "\u2029", "\u0085", "\x0b", "\x1c", " ", "w" * 99]),
+        st.sampled_from(
+            ["\n", "\r\n", "\u2028", "\u2029", "\u0085", "\x0b", "\x1c", " ", "w" * 99]
+        ),
     ),
     max_size=8,
 ).map("".join)
