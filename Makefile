@@ -5,7 +5,7 @@ ARGS ?=
 
 export PYTHON
 
-.PHONY: help setup demo test lint format types check smoke clean
+.PHONY: help setup demo test interop lint format types check smoke clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ demo: setup ## Show a whole exchange with the agent on a scratch project
 
 test: setup ## Run the tests; ARGS="-k name" chooses some
 	@$(BIN)/python -m pytest -n auto $(ARGS)
+
+interop: setup ## Run term2 with clients that others wrote; installs Node.js where it can
+	@sh scripts/interop.sh $(ARGS)
 
 lint: setup ## Check the style
 	@$(BIN)/ruff check .
@@ -36,5 +39,6 @@ smoke: setup ## One exchange with the offline model, told in a line of JSON
 	@$(BIN)/python scripts/smoke
 
 clean: ## Remove .venv and everything else that the targets made
-	@rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-interop tests/interop/node_modules build dist *.egg-info
+	@rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -28,6 +28,7 @@ from sandbox import (
     stubs,
 )
 from sandbox.child import Child
+from sandbox.clock import Clock
 from sandbox.errors import SetupError
 from sandbox.mounts import Mount
 from sandbox.policy import Policy
@@ -77,14 +78,28 @@ class Process:
         process = Process(policy, "make test")
         with cancel.on_cancel(process.kill):
             result = process.run(timeout_s=120, on_output=show)
+
+    Args:
+        policy: of the session.
+        command: for bash.
+        environ: where to look for bwrap, `os.environ` by default.
+        keep_fds: descriptors, all above 2, that the command inherits with their numbers;
+            they stay the caller's, who closes them after `run`.
     """
 
     def __init__(
-        self, policy: Policy, command: str, *, environ: Mapping[str, str] | None = None
+        self,
+        policy: Policy,
+        command: str,
+        *,
+        environ: Mapping[str, str] | None = None,
+        keep_fds: Sequence[int] = (),
     ) -> None:
         self._policy = policy
         self._command = command
         self._environ = os.environ if environ is None else environ
+        self._keep_fds = tuple(keep_fds)
+        self._clock = Clock()
         self._lock = threading.Lock()
         self._killed = False
         self._child: Child | None = None
@@ -97,6 +112,10 @@ class Process:
         if child is not None:
             child.kill()
 
+    def paused(self) -> contextlib.AbstractContextManager[None]:
+        """Let none of the command's time pass while a block runs, on any thread."""
+        return self._clock.paused()
+
     def run(self, *, timeout_s: float, on_output: Callable[[bytes], None]) -> Result:
         """
         Run the command with bash in the workspace and wait until all of it is gone.
@@ -105,7 +124,7 @@ class Process:
 
         Args:
             timeout_s: seconds after which everything is killed; time in `on_output`
-                does not count.
+                and in `paused` does not count.
             on_output: gets stdout and stderr merged, in pieces of at most 64 KiB, on
                 the calling thread; may block. If it raises, everything is killed and
                 the exception goes on to the caller.
@@ -137,7 +156,7 @@ class Process:
                 try:
                     with self._started(program, planned, filter_program) as child:
                         verify = functools.partial(_verify, planned)
-                        end = Supervision(child, verify, on_output, timeout_s)
+                        end = Supervision(child, verify, on_output, self._clock, timeout_s)
                         end.run()
                 finally:
                     restored += before.restore()
@@ -174,7 +193,7 @@ class Process:
                     command=self._command,
                 ),
                 environment=policy.environment,
-                pass_fds=(options_fd, filter_fd, status_fd),
+                pass_fds=(options_fd, filter_fd, status_fd, *self._keep_fds),
                 status=status_fd,
             )
         try:

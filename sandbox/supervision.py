@@ -10,6 +10,7 @@ from collections.abc import Callable
 import attrs
 
 from sandbox.child import GRACE_S, Child
+from sandbox.clock import Clock
 
 _PIECE = 64 * 1024
 _TAIL = 16 * 1024
@@ -27,7 +28,8 @@ class Supervision:
         child: the child, already started.
         verify: judges the child's mount table; returns what is wrong with it.
         on_output: gets the command's output, on the thread that calls `run`.
-        timeout_s: time that the child has; time inside `on_output` does not count.
+        clock: counts the child's time; it stands still inside `on_output`.
+        timeout_s: time that the child has.
         released: whether the command was allowed to begin.
         refused: why it was not.
         message: what bwrap printed before that.
@@ -39,6 +41,7 @@ class Supervision:
     child: Child
     verify: Callable[[bytes], str | None]
     on_output: Callable[[bytes], None]
+    clock: Clock
     timeout_s: float
     released: bool = False
     refused: str | None = None
@@ -46,18 +49,26 @@ class Supervision:
     return_code: int | None = None
     timed_out: bool = False
     tail: bytes = b""
-    _deadline: float = 0.0
+    # When even SIGKILL has had its time.
+    _hopeless: float | None = None
 
     def run(self) -> None:
         """Serve the child until everything in it is dead and its output is delivered."""
+        with self.clock.counting(self.timeout_s) as wake:
+            self._serve(wake)
+        while self._take_output(last=True):
+            pass
+
+    def _serve(self, wake: int) -> None:
         child = self.child
-        self._deadline = time.monotonic() + self.timeout_s
         poller = select.poll()
         alive = {child.exited}
-        for descriptor in (child.output, child.exited):
+        for descriptor in (child.output, child.exited, wake):
             poller.register(descriptor, select.POLLIN)
         while alive:
             ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms())}
+            if wake in ready:
+                os.eventfd_read(wake)
             if child.output in ready and not self._take_output():
                 poller.unregister(child.output)
             if child.exited in ready:
@@ -71,17 +82,19 @@ class Supervision:
             for descriptor in ready & alive:
                 poller.unregister(descriptor)
                 alive.remove(descriptor)
-            if time.monotonic() >= self._deadline:
-                if self.timed_out:
-                    break
+            if self._hopeless is not None and time.monotonic() >= self._hopeless:
+                break
+            if self._hopeless is None and self.clock.left_s() == 0.0:
                 self.timed_out = True
-                self._deadline = time.monotonic() + GRACE_S
+                self._hopeless = time.monotonic() + GRACE_S
                 child.kill()
-        while self._take_output(last=True):
-            pass
 
-    def _patience_ms(self) -> float:
-        return min(max(0.0, self._deadline - time.monotonic()), _LONGEST_POLL_S) * 1000
+    def _patience_ms(self) -> float | None:
+        if self._hopeless is None:
+            left = self.clock.left_s()
+        else:
+            left = max(0.0, self._hopeless - time.monotonic())
+        return None if left is None else min(left, _LONGEST_POLL_S) * 1000
 
     def _take_output(self, *, last: bool = False) -> bool:
         """Read one piece and pass it on; False at the end of it (`last`: or if none is there)."""
@@ -95,9 +108,8 @@ class Supervision:
             self._take_preamble(piece)
             return True
         self.tail = (self.tail + piece)[-_TAIL:]
-        before = time.monotonic()
-        self.on_output(piece)
-        self._deadline += time.monotonic() - before
+        with self.clock.paused():
+            self.on_output(piece)
         return True
 
     def _take_preamble(self, piece: bytes) -> None:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from term2_acp import strictjson
+
 MARKER = "[REDACTED]"
 MIN_LENGTH = 8
 """Shorter values of secret-looking variables are too common as ordinary text."""
@@ -113,10 +115,10 @@ class Redactor:
     def arguments(self, arguments: str) -> str:
         """The JSON text of a call's arguments, judged by what it means."""
         try:
-            parsed = json.loads(arguments)
+            parsed = strictjson.loads(arguments)
             redacted = self.value(parsed)
             return arguments if redacted == parsed else json.dumps(redacted, ensure_ascii=False)
-        except (ValueError, RecursionError):
+        except ValueError:
             return self.text(arguments)
 
     def held_back(self, text: str) -> int:

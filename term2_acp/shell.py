@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from sandbox import Policy, PolicyError, Process
 from term2_acp.agent.cancel import CancelToken
@@ -45,12 +47,49 @@ class SandboxedShell:
         on_output: Callable[[bytes], None],
     ) -> ShellResult:
         """Run a command and wait for it; see `agent.ports.Shell`."""
-        cancel.raise_if_cancelled()
+        return self._prepare(command).run(timeout_s=timeout_s, cancel=cancel, on_output=on_output)
+
+    def python(self, program: str, channel: int) -> SandboxedRun:
+        """Prepare a run of Python; see `agent.ports.Shell`."""
         if self._policy is None:
+            return self._prepare("")
+        # Isolated, without site packages, and with output as it comes.
+        words = [self._policy.python, "-I", "-S", "-u", "-c", program, str(channel)]
+        return self._prepare(f"exec {shlex.join(words)}", channel)
+
+    def _prepare(self, command: str, *keep_fds: int) -> SandboxedRun:
+        if self._policy is None:
+            return SandboxedRun(None, self._reason)
+        return SandboxedRun(Process(self._policy, command, keep_fds=keep_fds), "")
+
+    def close(self) -> None:
+        """Remove the session's private folders; after its turn has ended."""
+        if self._policy is not None:
+            self._policy.discard()
+
+
+class SandboxedRun:
+    """
+    One command to be run; an `agent.ports.PythonRun`.
+
+    Args:
+        process: what is to run, None without a sandbox.
+        reason: why there is none.
+    """
+
+    def __init__(self, process: Process | None, reason: str) -> None:
+        self._process = process
+        self._reason = reason
+
+    def run(
+        self, *, timeout_s: float, cancel: CancelToken, on_output: Callable[[bytes], None]
+    ) -> ShellResult:
+        """Run it and wait for it; see `agent.ports.PythonRun`."""
+        cancel.raise_if_cancelled()
+        if self._process is None:
             return ShellResult(sandbox_error=self._reason)
-        process = Process(self._policy, command)
-        with cancel.on_cancel(process.kill):
-            result = process.run(timeout_s=timeout_s, on_output=on_output)
+        with cancel.on_cancel(self._process.kill):
+            result = self._process.run(timeout_s=timeout_s, on_output=on_output)
         cancel.raise_if_cancelled()
         return ShellResult(
             exit_code=result.exit_code,
@@ -61,7 +100,6 @@ class SandboxedShell:
             hint=result.hint,
         )
 
-    def close(self) -> None:
-        """Remove the session's private folders; after its turn has ended."""
-        if self._policy is not None:
-            self._policy.discard()
+    def paused(self) -> AbstractContextManager[None]:
+        """Let none of its time pass while a block runs; see `agent.ports.PythonRun`."""
+        return nullcontext() if self._process is None else self._process.paused()

@@ -158,9 +158,8 @@ class Store:
                 )
                 self._insert(session_id, 1, now, SessionCreated(cwd))
                 self._writer.execute("COMMIT")
-            except sqlite3.Error as error:
-                self._roll_back()
-                raise self._translate(error) from error
+            except BaseException as error:
+                raise self._roll_back(error) from error
 
     def append(self, session_id: str, seq: int, events: Sequence[Event]) -> None:
         """
@@ -178,9 +177,8 @@ class Store:
                     self._insert(session_id, position, now, event)
                     self._project(session_id, position, now, event)
                 self._writer.execute("COMMIT")
-            except sqlite3.Error as error:
-                self._roll_back()
-                raise self._translate(error) from error
+            except BaseException as error:
+                raise self._roll_back(error) from error
 
     def _insert(self, session_id: str, seq: int, now: int, event: Event) -> None:
         name, data = event_to_row(event)
@@ -269,9 +267,18 @@ class Store:
         except sqlite3.Error as error:
             raise self._translate(error) from error
 
-    def _roll_back(self) -> None:
-        if self._writer.in_transaction:
-            self._writer.execute("ROLLBACK")
+    def _roll_back(self, error: BaseException) -> BaseException:
+        """Leave no transaction open, whatever went wrong; the error to raise."""
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+        except sqlite3.Error as second:
+            return self._translate(second)
+        if isinstance(error, sqlite3.Error):
+            return self._translate(error)
+        if isinstance(error, UnicodeError | ValueError | RecursionError):
+            return StoreError(f"an event cannot be stored: {type(error).__name__}")
+        return error
 
     def _query(self, statement: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
         self._check_open()

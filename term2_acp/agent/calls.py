@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import json
+import functools
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
+from term2_acp import strictjson
 from term2_acp.agent.cancel import Cancelled, CancelToken
 from term2_acp.agent.ports import (
     CallPlan,
-    DiffContent,
-    FileChange,
     PlanEntry,
     Shell,
     TerminalContent,
     TextContent,
     Tool,
-    ToolContent,
     ToolContext,
     ToolError,
     ToolKind,
     ToolOutcome,
 )
+from term2_acp.agent.redacting import without_credentials
 from term2_acp.agent.terminal import LiveTerminal
+from term2_acp.agent.turn_log import NestedLog, TurnLog
 from term2_acp.errors import StoreError
 from term2_acp.eventlog import (
-    Event,
     PermissionAnswered,
     PermissionAsked,
     PlannedCall,
@@ -57,6 +56,8 @@ from term2_acp.redaction import Redactor
 from term2_acp.tools.parameters import parse_arguments
 from term2_acp.workspace import FileScope, Workspace
 
+__all__ = ["CallRunner", "Surroundings", "TurnLog"]
+
 logger = logging.getLogger(__name__)
 
 _MAX_PARALLEL = 8
@@ -66,23 +67,6 @@ _DENIED = (
     " Do not try it again; ask the user or go on without it."
 )
 _CANCELLED = "The call was cancelled."
-
-
-class TurnLog(Protocol):
-    """Where a turn's events go: the log first, then the client."""
-
-    cancel: CancelToken
-
-    def emit(self, *events: Event) -> None:
-        """
-        Append and show events, in order.
-
-        Waits while the client does not read, until the turn is cancelled.
-
-        Raises:
-            StoreError: they could not be stored and were not shown.
-        """
-        ...
 
 
 @attrs.frozen
@@ -105,11 +89,19 @@ class CallRunner:
 
     Whatever happens, a call that was created is ended before `run` returns or
     raises. `run` may be used from several threads at once.
+
+    Args:
+        surroundings: of the session.
+        log: of the turn.
+        is_nested: the calls are made by a call that is still running.
     """
 
-    def __init__(self, surroundings: Surroundings, log: TurnLog) -> None:
+    def __init__(
+        self, surroundings: Surroundings, log: TurnLog, *, is_nested: bool = False
+    ) -> None:
         self._around = surroundings
         self._log = log
+        self._is_nested = is_nested
         self._asking = 0
         self._asking_lock = threading.Lock()
 
@@ -165,18 +157,20 @@ class CallRunner:
         Raises:
             Cancelled: the turn was cancelled before or while it ran.
         """
+        return not self._outcome(call, note).failed
+
+    def _outcome(self, call: PlannedCall, note: str) -> ToolOutcome:
         self._log.cancel.raise_if_cancelled()
         tool = self._tool(call)
         if tool is None:
             known = ", ".join(sorted(self._around.tools))
-            self._refuse(call, f"There is no tool {call.name!r}. The tools are: {known}.", note)
-            return False
+            reason = f"There is no tool {call.name!r}. The tools are: {known}."
+            return self._refuse(call, reason, note)
         try:
             params = parse_arguments(tool, call.arguments)
             plan = tool.plan(params, self._around.workspace)
         except ToolError as error:
-            self._refuse(call, str(error), note, tool)
-            return False
+            return self._refuse(call, str(error), note, tool)
         self._create(call, tool, plan)
         try:
             outcome = self._run_judged(call, tool, params, plan)
@@ -187,7 +181,7 @@ class CallRunner:
             self._end(call, ToolStatus.FAILED, outcome, note)
         else:
             self._end(call, ToolStatus.COMPLETED, outcome)
-        return not outcome.failed
+        return outcome
 
     def _run_judged(
         self, call: PlannedCall, tool: Tool, params: Any, plan: CallPlan
@@ -199,11 +193,14 @@ class CallRunner:
         self._log.emit(ToolCallStarted(call.tool_call_id))
         context = ToolContext(
             workspace=self._around.workspace,
-            files=FileScope(self._around.workspace, self._around.ledger, judgement.permits),
+            files=FileScope(
+                self._around.workspace, self._around.ledger, judgement.permits, self._in_place
+            ),
             shell=self._around.shell,
             cancel=self._log.cancel,
             open_terminal=lambda command: self._open_terminal(call, command),
             set_plan=self._set_plan,
+            run_nested=functools.partial(self._run_nested, call),
         )
         try:
             return tool.run(params, context)
@@ -231,14 +228,41 @@ class CallRunner:
         )
         self._log.emit(PermissionAsked(call.tool_call_id, tuple(judgement.options)))
         self._change_asking(+1)
-        answer = self._around.client.ask(question, self._log.cancel)
+        try:
+            answer = self._around.client.ask(question, self._log.cancel)
+        except Cancelled:
+            # The turn may go on without the nested call that asked.
+            if self._is_nested:
+                self._answered(call, None)
+            raise
         choice = choice_of(answer, judgement.options) if answer is not None else None
-        self._log.emit(PermissionAnswered(call.tool_call_id, choice))
-        self._change_asking(-1)
+        self._answered(call, choice)
         if choice is None or choice is Choice.REJECT:
             return False
         self._around.permissions.grants.add(choice, judgement.outside)
         return True
+
+    def _answered(self, call: PlannedCall, choice: Choice | None) -> None:
+        self._log.emit(PermissionAnswered(call.tool_call_id, choice))
+        self._change_asking(-1)
+
+    def _run_nested(
+        self, outer: PlannedCall, name: str, arguments: str, cancel: CancelToken
+    ) -> ToolOutcome:
+        """Run a call for a running one; see `ToolContext.run_nested`."""
+        others = {
+            tool: self._around.tools[tool] for tool in self._around.tools if tool != outer.name
+        }
+        nested = CallRunner(
+            attrs.evolve(self._around, tools=others), NestedLog(cancel, self._log), is_nested=True
+        )
+        call = PlannedCall(new_id("call"), name, arguments)
+        outcome = nested._outcome(call, "")
+        return attrs.evolve(outcome, text=self._around.redactor.text(outcome.text))
+
+    def _in_place(self, path: str) -> bool:
+        """Whether an edit keeps the inode that the sandbox of the outer call has mounted."""
+        return self._is_nested and self._around.permissions.is_protected(path)
 
     def _change_asking(self, change: int) -> None:
         # Several reads may ask at once: the state changes with the first and the last.
@@ -281,7 +305,9 @@ class CallRunner:
             )
         )
 
-    def _refuse(self, call: PlannedCall, reason: str, note: str, tool: Tool | None = None) -> None:
+    def _refuse(
+        self, call: PlannedCall, reason: str, note: str, tool: Tool | None = None
+    ) -> ToolOutcome:
         """A call that cannot run is shown and failed, and the model is told why."""
         self._log.emit(
             ToolCallCreated(
@@ -292,7 +318,9 @@ class CallRunner:
                 raw_input=self._raw_input(call),
             )
         )
-        self._end(call, ToolStatus.FAILED, ToolOutcome(reason, failed=True), note)
+        outcome = ToolOutcome(reason, failed=True)
+        self._end(call, ToolStatus.FAILED, outcome, note)
+        return outcome
 
     def _end(
         self, call: PlannedCall, status: ToolStatus, outcome: ToolOutcome, note: str = ""
@@ -303,35 +331,14 @@ class CallRunner:
                 tool_call_id=call.tool_call_id,
                 status=status,
                 result=f"{text}\n\n{note}" if note else text,
-                content=self._shown(outcome.content) or (TextContent(text),),
+                content=without_credentials(outcome.content, self._around.redactor)
+                or (TextContent(text),),
                 locations=outcome.locations,
             )
         )
 
     def _raw_input(self, call: PlannedCall) -> Any:
         try:
-            return self._around.redactor.value(json.loads(call.arguments))
-        except (ValueError, RecursionError):
+            return self._around.redactor.value(strictjson.loads(call.arguments))
+        except ValueError:
             return self._around.redactor.text(call.arguments)
-
-    def _shown(self, content: Sequence[ToolContent]) -> tuple[ToolContent, ...]:
-        return tuple(self._without_credentials(item) for item in content)
-
-    def _without_credentials(self, item: ToolContent) -> ToolContent:
-        text = self._around.redactor.text
-        match item:
-            case TextContent():
-                return TextContent(text(item.text))
-            case DiffContent(changes):
-                return DiffContent(
-                    tuple(
-                        FileChange(
-                            change.path,
-                            None if change.old is None else text(change.old),
-                            None if change.new is None else text(change.new),
-                        )
-                        for change in changes
-                    )
-                )
-            case TerminalContent():
-                return item

@@ -9,6 +9,7 @@ granted: a tool cannot forget to ask.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -180,6 +181,25 @@ class ShellResult:
     hint: str | None = None
 
 
+class PythonRun(Protocol):
+    """One run of Python in the sandbox; made by `Shell.python`, which starts nothing."""
+
+    def run(
+        self, *, timeout_s: float, cancel: CancelToken, on_output: Callable[[bytes], None]
+    ) -> ShellResult:
+        """
+        Run it, once, and wait for it; see `Shell.run`.
+
+        Raises:
+            Cancelled: after everything that was started was killed.
+        """
+        ...
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Let none of its time pass while the block runs, on any thread."""
+        ...
+
+
 class Shell(Protocol):
     """Runs a command inside the sandbox of one session (spec section 9)."""
 
@@ -199,6 +219,15 @@ class Shell(Protocol):
 
         Raises:
             Cancelled: after everything that the command started was killed.
+        """
+        ...
+
+    def python(self, program: str, channel: int) -> PythonRun:
+        """
+        Prepare a run of our own Python, isolated from the user's settings and packages.
+
+        `program` is its source text. It inherits the descriptor `channel` and finds its
+        number in `sys.argv[1]`; the caller closes it after the run.
         """
         ...
 
@@ -263,6 +292,14 @@ class ToolContext:
     """Open a terminal that shows the given command."""
     set_plan: Callable[[tuple[PlanEntry, ...]], None]
     """Replace the plan that the user is shown."""
+    run_nested: Callable[[str, str, CancelToken], ToolOutcome]
+    """
+    Run a call of another tool, given its name and its arguments as JSON text, for this call.
+
+    It is shown, judged and asked on its own, and the outcome is what the model would be told.
+    The token ends it; Cancelled is raised then. From one other thread at a time, until the
+    call that it is for returns.
+    """
 
 
 class Tool(Protocol):

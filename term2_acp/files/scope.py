@@ -31,11 +31,14 @@ class FileEdit:
     Args:
         path: its real path.
         state: the file as it is, or None where there is none.
+        shown: its path as people and models are shown it.
+        in_place: whether an existing file keeps its inode.
     """
 
     path: str
     state: FileState | None
-    _shown: str
+    shown: str
+    in_place: bool
     _ledger: ReadLedger
 
     @property
@@ -56,13 +59,17 @@ class FileEdit:
             ToolError: the file is read-only, was changed or made by somebody else since it
                 was looked at, or cannot be written.
         """
-        with file_errors("write", self._shown):
+        with file_errors("write", self.shown):
             if self.state is None:
                 with descent.open_parent(self.path, make=True) as (folder, name):
                     writing.create_file(folder, name, data)
             else:
                 with descent.open_parent(self.path) as (folder, name):
-                    writing.replace_content(folder, name, self.state, data)
+                    writing.replace_content(folder, name, self.state, data, in_place=self.in_place)
+        self.remember(data)
+
+    def remember(self, data: bytes) -> None:
+        """Note that the session knows `data` as the content of the file."""
         self._ledger.record(self.path, data)
 
 
@@ -79,11 +86,14 @@ class FileScope:
         workspace: for naming paths in errors.
         ledger: what the session has seen.
         allowed: whether a real path may be reached in a mode; from any thread.
+        in_place: whether an existing file at a real path keeps its inode when it is edited:
+            a running sandbox guards what it has mounted, not what takes its name.
     """
 
     workspace: Workspace
     ledger: ReadLedger
     allowed: Callable[[str, AccessMode], bool]
+    in_place: Callable[[str], bool] = lambda _path: False
 
     def may_read(self, path: str) -> bool:
         """Whether this call may read a real path."""
@@ -163,7 +173,7 @@ class FileScope:
         with EDIT_LOCKS.hold(path, cancel):
             with file_errors("edit", shown):
                 state = _read_if_there(path, limit)
-            yield FileEdit(path, state, shown, self.ledger)
+            yield FileEdit(path, state, shown, self.in_place(path), self.ledger)
 
     def _require(self, path: str, mode: AccessMode) -> None:
         if not self.allowed(path, mode):

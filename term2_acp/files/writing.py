@@ -1,10 +1,11 @@
 """
-Putting new content into a file so that nobody ever sees half of it.
+Putting new content into a file so that nobody ever sees half of it, and taking files away.
 
-New content goes into a temporary file of the same folder, which then takes the name. Two kinds
+New content goes into a temporary file of the same folder, which then takes the name. Three kinds
 of file are written in place instead, where the rename would break more than it guards: one with
-several hard links (each name keeps showing the same file), and one whose folder takes no new
-files. Written in place, the old content is put back if the new one cannot be written whole.
+several hard links (each name keeps showing the same file), one whose folder takes no new files,
+and one that a running sandbox has mounted. Written in place, the old content is put back if the
+new one cannot be written whole.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
 
-def replace_content(folder: int, name: str, old: FileState, data: bytes) -> None:
+def replace_content(
+    folder: int, name: str, old: FileState, data: bytes, *, in_place: bool = False
+) -> None:
     """
     Give the file `name` of an open folder the content `data`.
 
@@ -41,6 +44,7 @@ def replace_content(folder: int, name: str, old: FileState, data: bytes) -> None
         name: one path component.
         old: the file as it was read; it must not have changed since.
         data: the whole new content.
+        in_place: keep the inode, also where a new file could take its name.
 
     Raises:
         FileRefusedError: it is read-only, or somebody else wrote, replaced or removed it
@@ -49,7 +53,7 @@ def replace_content(folder: int, name: str, old: FileState, data: bytes) -> None
     """
     _require_unchanged(folder, name, old)
     _require_writable(folder, name, old)
-    if old.status.st_nlink > 1:
+    if in_place or old.status.st_nlink > 1:
         _write_in_place(folder, name, old, data)
         return
     temporary = _temporary_name()
@@ -89,6 +93,42 @@ def create_file(folder: int, name: str, data: bytes) -> None:
             # An empty file takes the name exclusively, then the content takes its place.
             os.close(os.open(name, _NEW, 0o666, dir_fd=folder))
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def set_aside(folder: int, name: str, old: FileState) -> str:
+    """
+    Take the file `name` away from an open folder, so that it can still be brought back.
+
+    Returns the name that it has until it is brought back or removed.
+
+    Raises:
+        FileRefusedError: as for `replace_content`; nothing was done.
+        OSError: it cannot be taken away.
+    """
+    _require_unchanged(folder, name, old)
+    _require_writable(folder, name, old)
+    aside = _temporary_name()
+    os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+    return aside
+
+
+def bring_back(folder: int, aside: str, name: str) -> None:
+    """
+    Give a file that was set aside its name again.
+
+    Raises:
+        FileExistsError: somebody else has taken the name meanwhile; both files stay.
+        OSError: it cannot be done; the file stays aside.
+    """
+    try:
+        os.link(aside, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        os.close(os.open(name, _NEW, 0o600, dir_fd=folder))
+        os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        return
+    os.unlink(aside, dir_fd=folder)
 
 
 @contextmanager

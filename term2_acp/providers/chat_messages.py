@@ -124,7 +124,7 @@ def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, An
     texts = [message["content"] for message in (first, second) if message["content"]]
     joined = {**first, **second, "content": "\n\n".join(texts)}
     for field in REASONING_FIELDS:
-        if field in first and field in second:
+        if field in first and type(first[field]) is type(second.get(field)):
             joined[field] = first[field] + second[field]
     return joined
 
@@ -132,9 +132,10 @@ def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, An
 def _reasoning(step: Step, round_: Round, variant: ChatVariant) -> dict[str, Any]:
     if not round_.has_calls:
         return {}
+    state = step.state or {}
     for field in REASONING_FIELDS:
-        if step.state and step.state.get(field):
-            return {field: step.state[field]}
-    if variant.empty_reasoning or (step.state and "reasoning_content" in step.state):
+        if isinstance(state.get(field), str | list) and state[field]:
+            return {field: state[field]}
+    if variant.empty_reasoning or "reasoning_content" in state:
         return {"reasoning_content": step.turn.thought}
     return {}

@@ -178,8 +178,11 @@ class _Attempt:
             raise httpcore2.ConnectError(
                 f"{_MAX_ATTEMPTS} earlier connections and name look-ups still hang"
             )
-        thread = threading.Thread(target=self._run, name=f"term2-connect-{host}", daemon=True)
-        thread.start()
+        try:
+            threading.Thread(target=self._run, name=f"term2-connect-{host}", daemon=True).start()
+        except RuntimeError as error:
+            _attempts.release()
+            raise httpcore2.ConnectError(error) from error
 
     def wake(self) -> None:
         """End `wait` now."""

@@ -17,7 +17,11 @@ from term2_acp.providers.refusals import Refusal, is_context_overflow, read_refu
 from term2_acp.surrogates import replace_lone_surrogates
 
 _MAX_QUOTED = 200
-_KEY_SHAPE = re.compile(r"(?i)\b(?:sk|pk|rk|gsk|xai|key|api)[-_][\w*.\-]{6,}|\bbearer\s+\S+")
+# Also with stars for its middle, as the vendors themselves quote a key.
+_KEY_SHAPE = re.compile(
+    r"(?i)\b(?:sk|pk|rk|gsk|xai|hf|nvapi|pplx)[-_](?=[\w.-]*[\d*])[\w*.-]{6,}"
+    r"|\bAIza[\w-]{20,}|\bbearer\s+\S+"
+)
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]+")
 
 # Kinds of errors that arrive inside a stream, by the status that they would have had.

@@ -140,20 +140,22 @@ def result_text(result: ToolResult) -> str:
     return result.text if result.text.strip() else NO_OUTPUT
 
 
-def split_text(text: str, lengths: Sequence[int]) -> list[str]:
+def split_text(text: str, pieces: Sequence[Mapping[str, Any]]) -> list[str]:
     """
-    Cut a step's text into the pieces that it was made of.
+    Cut a step's text into the pieces that it was made of, by their `length`.
 
     The log keeps one text; where its length is no longer the sum of the pieces (a
     credential was replaced), all of it is the first piece.
     """
-    if not lengths:
+    lengths = [piece.get("length") for piece in pieces]
+    whole = [length for length in lengths if isinstance(length, int) and length >= 0]
+    if not pieces:
         return []
-    if sum(lengths) != len(text):
-        return [text, *("" for _ in lengths[1:])]
-    pieces: list[str] = []
+    if len(whole) != len(pieces) or sum(whole) != len(text):
+        return [text, *("" for _ in pieces[1:])]
+    cut: list[str] = []
     start = 0
-    for length in lengths:
-        pieces.append(text[start : start + length])
+    for length in whole:
+        cut.append(text[start : start + length])
         start += length
-    return pieces
+    return cut

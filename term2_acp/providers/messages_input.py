@@ -118,8 +118,7 @@ def step_blocks(step: Step) -> list[dict[str, Any]]:
         for call in step.turn.tool_calls
     ]
     order = _order(step)
-    lengths = [block.get("length", 0) for block in order if block.get("type") == "text"]
-    texts = split_text(step.turn.text, lengths)
+    texts = split_text(step.turn.text, [block for block in order if block.get("type") == "text"])
     blocks: list[dict[str, Any]] = []
     for block in order:
         kind = block.get("type")

@@ -107,8 +107,7 @@ def _step_items(step: Step) -> list[dict[str, Any]]:
         for call in step.turn.tool_calls
     ]
     order = _order(step)
-    lengths = [item.get("length", 0) for item in order if item.get("type") == "message"]
-    texts = split_text(step.turn.text, lengths)
+    texts = split_text(step.turn.text, [item for item in order if item.get("type") == "message"])
     items: list[dict[str, Any]] = []
     for item in order:
         match item.get("type"):

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 from term2_acp.agent.model import ToolSpec
 from term2_acp.agent.ports import Tool
+from term2_acp.tools.apply_patch import ApplyPatch
 from term2_acp.tools.create_file import CreateFile
 from term2_acp.tools.glob import Glob
 from term2_acp.tools.grep import Grep
 from term2_acp.tools.parameters import json_schema
 from term2_acp.tools.read_file import ReadFile
+from term2_acp.tools.run_code import RunCode
 from term2_acp.tools.search_replace import SearchReplace
 from term2_acp.tools.shell import RunShell
 from term2_acp.tools.update_plan import UpdatePlan
@@ -24,7 +26,9 @@ def builtin_tools() -> tuple[Tool, ...]:
         Grep(),
         CreateFile(),
         SearchReplace(),
+        ApplyPatch(),
         RunShell(),
+        RunCode(),
         UpdatePlan(),
     )
 

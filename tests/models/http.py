@@ -48,7 +48,8 @@ class Reply:
     One answer.
 
     Each piece of bytes is sent on its own, as one chunk of the transfer encoding,
-    unless `length` is set: then the body is sent with a Content-Length.
+    unless `length` is set: then the body is sent with a Content-Length. `label` is
+    how a service recognizes the answer that it gave.
     """
 
     parts: tuple[Part, ...] = ()
@@ -57,6 +58,7 @@ class Reply:
     headers: tuple[tuple[str, str], ...] = ()
     before_headers: Part | None = None
     length: bool = False
+    label: str = ""
 
 
 def json_reply(status: int, body: Any, *headers: tuple[str, str]) -> Reply:

@@ -23,7 +23,6 @@ class MessagesServer(HttpServer):
     def __init__(self) -> None:
         self._prefixes: dict[str, Any] = {}
         self._sealed: dict[str, dict[str, Any]] = {}
-        self._next: list[str] = []
         super().__init__()
 
     @property
@@ -40,13 +39,15 @@ class MessagesServer(HttpServer):
                 "thinking": step.thought,
                 "signature": signature,
             }
-        self._next.append(signature)
-        self.reply(Reply((b"".join(message_stream(step, signature)),)))
+        self.reply(Reply((b"".join(message_stream(step, signature)),), label=signature))
 
     def stream(self, *parts: Part) -> None:
         """Script an event stream by its bytes."""
-        self._next.append("")
         self.reply(Reply(parts))
+
+    def seal(self, *blocks: dict[str, Any]) -> None:
+        """Take thinking blocks as given out, by the next answer that is labelled so."""
+        self._sealed.update((block["signature"], block) for block in blocks)
 
     def forget_reasoning(self) -> None:
         """From now on the earlier thinking is another account's."""
@@ -61,11 +62,14 @@ class MessagesServer(HttpServer):
             self.faults.append(fault)
             return _refusal(400, "invalid_request_error", fault)
         fault = self._thinking_fault(body)
-        if fault is not None:
-            return _refusal(400, "invalid_request_error", fault)
-        if self._next:
-            self._prefixes[self._next.pop(0)] = _prefix(body, len(body["messages"]))
-        return None
+        return None if fault is None else _refusal(400, "invalid_request_error", fault)
+
+    def respond(self, request: Request) -> Reply:
+        reply = super().respond(request)
+        if reply.label:
+            body = request.body
+            self._prefixes[reply.label] = _prefix(body, len(body["messages"]))
+        return reply
 
     def _thinking_fault(self, body: Any) -> str | None:
         for index, message in enumerate(body["messages"]):

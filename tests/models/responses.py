@@ -25,12 +25,16 @@ class ResponsesServer(HttpServer):
         item = None
         if step.thought:
             item = reasoning_item(len(self._sealed), step.thought)
-            self._sealed[item["id"]] = item
+            self.seal(item)
         self.reply(Reply((b"".join(response_stream(step, item)),)))
 
     def stream(self, *parts: Part) -> None:
         """Script an event stream by its bytes."""
         self.reply(Reply(parts))
+
+    def seal(self, *items: dict[str, Any]) -> None:
+        """Take reasoning items as given out."""
+        self._sealed.update((item["id"], item) for item in items)
 
     def forget_reasoning(self) -> None:
         """From now on the earlier reasoning is another account's."""

@@ -123,7 +123,7 @@ def _encrypted_peer(certificate: Path) -> Iterator[tuple[int, list[bytes]]]:
             with context.wrap_socket(connection, server_side=True) as encrypted:
                 while data := encrypted.recv(1000):
                     received.append(data)
-                    encrypted.sendall(b"pong")
+                    encrypted.sendall(b"pong\r\n\r\n")
         except OSError:
             # The client did not trust the certificate, or shut the socket below TLS.
             pass
@@ -145,7 +145,7 @@ def test_an_interrupt_ends_an_encrypted_read(certificate):
         plain = backend.connect_tcp("127.0.0.1", port, timeout=DEADLINE_S)
         stream = plain.start_tls(context, "localhost", timeout=DEADLINE_S)
         stream.write(b"ping", timeout=DEADLINE_S)
-        assert b"pong" == stream.read(100, timeout=DEADLINE_S)
+        assert b"pong\r\n\r\n" == stream.read(100, timeout=DEADLINE_S)
         assert [b"ping"] == received
         timer = threading.Timer(0.1, interrupter.interrupt)
         timer.start()
@@ -166,3 +166,53 @@ def test_a_certificate_that_nobody_vouches_for_is_named(certificate):
             list(provider.stream(request(UserTurn("Hello")), CancelToken()))
     assert "certificate" in caught.value.message
     assert not caught.value.retryable
+
+
+@contextmanager
+def _tunnel() -> Iterator[tuple[str, list[str]]]:
+    """A proxy that takes one CONNECT, remembers it, and passes bytes both ways."""
+    asked: list[str] = []
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1000):
+                target.sendall(data)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        client.settimeout(DEADLINE_S)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += client.recv(1000)
+        asked.append(head.split(b"\r\n")[0].decode())
+        port = int(asked[0].split()[1].rpartition(":")[2])
+        with client, socket.create_connection(("127.0.0.1", port), DEADLINE_S) as peer:
+            client.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+            back = threading.Thread(target=pump, args=(peer, client), daemon=True)
+            back.start()
+            pump(client, peer)
+            back.join(DEADLINE_S)
+
+    with _listener() as listener:
+        thread = threading.Thread(target=serve, name="tunnel", daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+
+
+def test_encryption_goes_through_a_proxy(certificate):
+    """A service with TLS behind a proxy is reached through its tunnel."""
+    context = ssl.create_default_context(cafile=str(certificate))
+    with _encrypted_peer(certificate) as (port, received), _tunnel() as (proxy, asked):
+        backend = InterruptibleBackend(Interrupter())
+        with (
+            httpcore2.HTTPProxy(proxy, ssl_context=context, network_backend=backend) as pool,
+            # The peer speaks no HTTP.
+            pytest.raises(httpcore2.RemoteProtocolError),
+        ):
+            pool.request("GET", f"https://localhost:{port}/")
+    assert [f"CONNECT localhost:{port} HTTP/1.1"] == asked
+    assert b"".join(received).startswith(b"GET / HTTP/1.1")

@@ -20,7 +20,7 @@ from term2_acp.agent.model import (
 )
 from term2_acp.providers.messages import MessagesProvider
 from term2_acp.providers.messages_thinking import Thinking, thinking_for
-from tests.models.http import Then, json_reply
+from tests.models.http import Reply, Then, json_reply
 from tests.models.messages import (
     MESSAGE_STOP,
     MessagesServer,
@@ -116,8 +116,8 @@ def test_blocks_go_back_in_their_order(messages):
     text = [{"type": "text_delta", "text": "Look"}]
     call = {"type": "tool_use", "id": "t", "name": "read", "input": {}}
     kept = {"type": "thinking", "thinking": "Hm", "signature": "signature-x"}
-    messages._sealed["signature-x"] = kept  # noqa: SLF001 (sealed by hand)
-    messages.stream(
+    messages.seal(kept)
+    events = [
         message_start(),
         *message_block(0, redacted, []),
         *message_block(1, {"type": "text", "text": ""}, text),
@@ -125,8 +125,8 @@ def test_blocks_go_back_in_their_order(messages):
         *message_block(3, call, [{"type": "input_json_delta", "partial_json": '{"a": 1}'}]),
         message_delta("tool_use"),
         MESSAGE_STOP,
-    )
-    messages._next[-1] = "signature-x"  # noqa: SLF001
+    ]
+    messages.reply(Reply(tuple(events), label="signature-x"))
     history: list[ModelMessage] = [UserTurn("Hello")]
     take_step(provider_for(messages), history)
     messages.step(ScriptedStep(text="Done"))

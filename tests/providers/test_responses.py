@@ -107,8 +107,7 @@ def test_items_go_back_in_their_order_with_their_phase(responses):
     """Reasoning, commentary, reasoning, call and text come back as they were."""
     writer = ResponseStream()
     seals = [reasoning_item(0, "one"), reasoning_item(1, "two")]
-    for seal in seals:
-        responses._sealed[seal["id"]] = seal  # noqa: SLF001 (sealed by hand)
+    responses.seal(*seals)
     content = [{"type": "output_text", "text": "Look: ", "annotations": []}]
     commentary = {"id": "m", "type": "message", "content": content, "phase": "commentary"}
     call = {"id": "f", "type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"}

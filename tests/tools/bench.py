@@ -16,8 +16,11 @@ from term2_acp.agent.ports import (
     DiffContent,
     FileChange,
     PlanEntry,
+    PythonRun,
+    Shell,
     ShellResult,
     ToolContext,
+    ToolError,
     ToolOutcome,
 )
 from term2_acp.files.ledger import ReadLedger
@@ -71,6 +74,9 @@ class ScriptedShell:
             raise self.ending
         return self.ending
 
+    def python(self, program: str, channel: int) -> PythonRun:
+        raise AssertionError("code is run in the real sandbox only")
+
 
 @attrs.define
 class Bench:
@@ -81,8 +87,12 @@ class Bench:
     ledger: ReadLedger = attrs.field(factory=ReadLedger)
     cancel: CancelToken = attrs.field(factory=CancelToken)
     shell: ScriptedShell = attrs.field(factory=ScriptedShell)
+    sandbox: Shell | None = None
+    """A real shell, in place of the scripted one."""
     terminals: list[RecordingTerminal] = attrs.field(factory=list)
     plans: list[tuple[PlanEntry, ...]] = attrs.field(factory=list)
+    nested: list[tuple[str, Any]] = attrs.field(factory=list)
+    """The calls that running code made."""
     granted: list[tuple[str, AccessMode]] = attrs.field(factory=list)
     hidden: Path | None = None
     """What no grant covers, as it is with credential stores."""
@@ -137,11 +147,21 @@ class Bench:
         return ToolContext(
             workspace=self.workspace,
             files=self.files,
-            shell=self.shell,
+            shell=self.sandbox or self.shell,
             cancel=self.cancel,
             open_terminal=self._open_terminal,
             set_plan=self.plans.append,
+            run_nested=self.run_nested,
         )
+
+    def run_nested(self, tool: str, arguments: str, cancel: CancelToken) -> ToolOutcome:
+        """Call a tool for a running one; a call that fails is an outcome."""
+        cancel.raise_if_cancelled()
+        self.nested.append((tool, json.loads(arguments)))
+        try:
+            return TOOLS[tool].run(parse_arguments(TOOLS[tool], arguments), self.context())
+        except ToolError as error:
+            return ToolOutcome(str(error), failed=True)
 
     def names(self, folder: Path | None = None) -> list[str]:
         """What is in a folder, also what starts with a dot."""

@@ -99,7 +99,9 @@ def test_the_parameters_are_those_of_the_specification() -> None:
         ],
         "create_file": ["path", "content", "overwrite"],
         "search_replace": ["path", "replacements"],
+        "apply_patch": ["operations"],
         "shell": ["command", "timeout_s", "sandbox"],
+        "run_code": ["code"],
         "update_plan": ["entries"],
     }
     assert SCHEMAS["glob"]["properties"]["max_results"]["default"] == 50
@@ -108,6 +110,10 @@ def test_the_parameters_are_those_of_the_specification() -> None:
     replacement = SCHEMAS["search_replace"]["properties"]["replacements"]["items"]
     assert list(replacement["properties"]) == ["search_content", "replace_content", "replace_all"]
     assert replacement["required"] == ["search_content", "replace_content"]
+    operation = SCHEMAS["apply_patch"]["properties"]["operations"]["items"]
+    assert operation["properties"]["type"]["enum"] == ["create_file", "update_file", "delete_file"]
+    assert list(operation["properties"]) == ["type", "path", "diff"]
+    assert operation["required"] == ["type", "path"]
 
 
 @pytest.mark.parametrize(("tool", "arguments"), GOOD)

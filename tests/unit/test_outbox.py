@@ -60,17 +60,18 @@ def as_seen(messages, session):
 
 
 KEYS = st.sampled_from(["m1", "m2"])
-PUTS = st.one_of(
-    st.tuples(
-        st.just("chunk"),
-        st.sampled_from(SESSIONS),
-        KEYS,
-        st.sampled_from(["x", "yz", "\u2028", "🙂é", "w" * 3000]),
-    ),
+CHUNKS = st.tuples(
+    st.just("chunk"),
+    st.sampled_from(SESSIONS),
+    KEYS,
+    st.sampled_from(["x", "yz", "\u2028", "🙂é", "w" * 3000]),
+)
+OTHERS = st.one_of(
     st.tuples(st.just("update"), st.sampled_from(SESSIONS), st.just(""), st.just("")),
     st.tuples(st.just("response"), st.none(), st.just(""), st.just("")),
     st.tuples(st.just("take"), st.none(), st.just(""), st.just("")),
 )
+PUTS = st.one_of(CHUNKS, CHUNKS, CHUNKS, CHUNKS, OTHERS)
 
 
 @settings(deadline=None, max_examples=150)
@@ -79,7 +80,7 @@ def test_each_session_sees_its_messages_in_order_however_they_are_merged(puts, l
     """Texts add up to what was put, and no response or update moves past a session's text."""
     outbox = Outbox(no_overflow)
     given_messages, data = [], b""
-    if long_queue:
+    for _ in range(10 if long_queue else 0):
         outbox.put_update("filler", {"session": "filler", "text": "x" * MERGE_BYTES})
     for number, (kind, session, key, text) in enumerate(puts):
         message = {"session": session, "number": number}
@@ -113,6 +114,17 @@ def test_neighbouring_chunks_are_merged_once_the_queue_is_long():
         ("a", 500 * len("token")),
         ("b", 500 * len("other")),
     ] == [(message["session"], len(message["text"])) for message in messages]
+
+
+def test_chunks_of_different_messages_are_never_merged():
+    """However long the queue is: each piece stays with its message."""
+    outbox = Outbox(no_overflow)
+    outbox.put_update("filler", {"session": "filler", "text": "x" * MERGE_BYTES})
+    for key in ("m1", "m1", "m2", "m1"):
+        outbox.put_chunk("a", chunk("a", key, key))
+    assert [("m1", "m1m1"), ("m2", "m2"), ("m1", "m1")] == [
+        (message["key"], message["text"]) for message in drain(outbox)[1:]
+    ]
 
 
 def test_a_merged_chunk_does_not_grow_past_its_bound():

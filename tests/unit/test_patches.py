@@ -163,6 +163,20 @@ def test_a_large_change_is_right_too(tmp_path, old, new):
     assert wanted(changes) == applied(changes, str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "header"),
+    [
+        (None, "a\n", "@@ -0,0 +1,1 @@"),
+        ("a\n", None, "@@ -1,1 +0,0 @@"),
+        ("", "a\nb", "@@ -0,0 +1,2 @@"),
+        ("a\nb\nc\nd\ne\n", "a\nb\nc\nd\nX\n", "@@ -2,4 +2,4 @@"),
+    ],
+)
+def test_an_empty_range_names_the_line_before_it(old, new, header):
+    """As in every unified diff; editors place the hunk by it."""
+    assert header in git_patch([FileChange("/file", old, new)]).splitlines()
+
+
 def test_a_small_change_of_a_large_file_is_a_small_patch():
     """What is far from it is not told."""
     new = [*LONG[:4500], "changed\n", *LONG[4501:]]

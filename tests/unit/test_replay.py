@@ -17,6 +17,7 @@ from term2_acp.eventlog import (
     ToolCallEnded,
     ToolCallShowed,
     ToolCallStarted,
+    ToolStatus,
     TurnStarted,
     UserMessage,
 )
@@ -136,6 +137,35 @@ def test_an_item_is_given_as_soon_as_it_and_all_before_it_are_complete(events):
             # A text is known to be whole when the next item begins.
             if following and following[0] + 1 <= len(events):
                 assert given_at[key(event)] <= following[0] + 1
+
+
+def test_a_call_is_given_when_it_has_ended():
+    """Not only at the end of its turn: a long turn is never held whole."""
+    consumed = []
+
+    def log():
+        for name in ("c1", "c2", "c3"):
+            consumed.append(name)
+            yield ToolCallCreated(name, "n", "t", ToolKind.READ, {})
+            yield ToolCallEnded(name, ToolStatus.COMPLETED, "done")
+
+    for item in items(log()):
+        assert consumed[-1] == item.created.tool_call_id
+    assert ["c1", "c2", "c3"] == consumed
+
+
+def test_a_terminal_is_given_when_it_has_exited():
+    """As a call."""
+    consumed = []
+
+    def log():
+        for name in ("t1", "t2"):
+            consumed.append(name)
+            yield TerminalOpened(name, "ls", "/")
+            yield TerminalExited(name, 0)
+
+    for item in items(log()):
+        assert consumed[-1] == item.opened.terminal_id
 
 
 def test_of_much_output_the_end_is_kept():
