@@ -10,27 +10,43 @@ and any change is the user's own; a replaced one may be the command's work.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
+import sys
 
 import attrs
 
 from sandbox import paths
+from sandbox.errors import SetupError, is_out_of_descriptors
 from sandbox.protected import Survey
 
 _LARGEST_KEPT = 1024 * 1024
+# FS_IOC_GETVERSION of 64-bit Linux; file systems without it refuse.
+_GET_GENERATION = 0x80087601
 _PEEK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @attrs.frozen
 class _Mounted:
-    """A path as it was; the descriptor keeps its inode number from being used again."""
+    """
+    A path as it was.
+
+    Attributes:
+        path: absolute.
+        root: the writable folder that it lies in.
+        status: identity and mode.
+        content: of a file that is not large.
+        generation: tells it apart from what gets its inode number later.
+        pin: where there is no generation, a descriptor that keeps the number in use.
+    """
 
     path: str
     root: str
-    descriptor: int
     status: os.stat_result
     content: bytes | None
+    generation: int | None
+    pin: int | None
 
 
 @attrs.define
@@ -43,11 +59,20 @@ class Audit:
 
     @classmethod
     def take(cls, found: Survey) -> Audit:
-        """Look at everything in `found`, now."""
+        """
+        Look at everything in `found`, now.
+
+        Raises:
+            SetupError: too many files are open.
+        """
         audit = cls()
         for path, root in found.read_only:
-            with contextlib.suppress(OSError):
+            try:
                 audit._mounted.append(_look(path, root))
+            except OSError as error:
+                if is_out_of_descriptors(error):
+                    audit.close()
+                    raise SetupError.from_os_error(f"{path} could not be watched", error) from error
         for path, root in found.links:
             with contextlib.suppress(OSError):
                 audit._links.append((path, root, os.readlink(path)))
@@ -63,9 +88,9 @@ class Audit:
         """
         changed = []
         for seen in self._mounted:
-            with contextlib.suppress(OSError):
-                if _was_replaced(seen):
-                    changed.append(seen.path)
+            if _was_replaced(seen):
+                changed.append(seen.path)
+                with contextlib.suppress(OSError):
                     _put_back(seen)
         for path, root, target in self._links:
             if not os.path.islink(path) or os.readlink(path) != target:
@@ -83,35 +108,76 @@ class Audit:
     def close(self) -> None:
         """Let the descriptors go."""
         for seen in self._mounted:
-            os.close(seen.descriptor)
+            if seen.pin is not None:
+                os.close(seen.pin)
         self._mounted.clear()
 
 
 def _look(path: str, root: str) -> _Mounted:
-    with paths.parent_descriptor(path, root) as parent:
-        name = os.path.basename(path)
-        descriptor = os.open(name, _PEEK, dir_fd=parent)
-        status = os.fstat(descriptor)
-        content = None
+    with contextlib.ExitStack() as unneeded:
+        parent = unneeded.enter_context(paths.parent_descriptor(path, root))
+        pin = os.open(os.path.basename(path), _PEEK, dir_fd=parent)
+        pinned = unneeded.enter_context(contextlib.ExitStack())
+        pinned.callback(os.close, pin)
+        status = os.fstat(pin)
+        content = generation = None
+        if stat.S_IFMT(status.st_mode) in (stat.S_IFREG, stat.S_IFDIR):
+            generation = _generation(pin)
         if stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST_KEPT:
-            with contextlib.suppress(OSError):
-                content = _read(name, parent)
-    return _Mounted(path, root, descriptor, status, content)
+            content = _read(path, parent)
+        if generation is None:
+            pinned.pop_all()
+    return _Mounted(path, root, status, content, generation, pin if generation is None else None)
+
+
+def _generation(seen: int) -> int | None:
+    """
+    The number of the inode's present use, None if the file system counts none.
+
+    Args:
+        seen: a descriptor of a file or folder that was opened only to look at it.
+    """
+    try:
+        descriptor = os.open(f"/proc/self/fd/{seen}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if is_out_of_descriptors(error):
+            raise
+        return None
+    try:
+        answer = fcntl.ioctl(descriptor, _GET_GENERATION, bytes(8))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return int.from_bytes(answer[:4], sys.byteorder) or None
 
 
 def _was_replaced(seen: _Mounted) -> bool:
+    """Whether it is another one now; also where that can no longer be found out."""
     try:
         now = os.lstat(seen.path)
+        if not os.path.samestat(now, seen.status):
+            return True
+        with paths.parent_descriptor(seen.path, seen.root) as parent:
+            if seen.generation is not None and _generation_at(seen.path, parent) != seen.generation:
+                return True
+            # A file with a second name may have been changed under that one.
+            if seen.content is None or seen.status.st_nlink == 1:
+                return False
+            return _read(seen.path, parent) != seen.content
     except FileNotFoundError:
         # Only a program outside can have removed it, and nothing has its name now.
         return False
-    if not os.path.samestat(now, seen.status):
+    except OSError:
         return True
-    if seen.content is None or seen.status.st_nlink == 1:
-        return False
-    # A file with a second name may have been changed under that one.
-    with paths.parent_descriptor(seen.path, seen.root) as parent:
-        return _read(os.path.basename(seen.path), parent) != seen.content
+
+
+def _generation_at(path: str, parent: int) -> int | None:
+    descriptor = os.open(os.path.basename(path), _PEEK, dir_fd=parent)
+    try:
+        return _generation(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _put_back(seen: _Mounted) -> None:
@@ -133,7 +199,11 @@ def _displace(name: str, parent: int) -> None:
         os.rename(name, kept, src_dir_fd=parent, dst_dir_fd=parent)
 
 
-def _read(name: str, parent: int) -> bytes:
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(name, flags, dir_fd=parent), "rb") as file:
-        return file.read(_LARGEST_KEPT + 1)
+def _read(path: str, parent: int) -> bytes | None:
+    """What the file holds, None if it may not be read."""
+    try:
+        return paths.read_file(os.path.basename(path), _LARGEST_KEPT + 1, folder=parent)
+    except OSError as error:
+        if is_out_of_descriptors(error):
+            raise
+        return None

@@ -39,7 +39,7 @@ class Child:
     output: int
     exited: int
     _status: int
-    _go: int
+    _go: int | None
     _process: subprocess.Popen[bytes]
     init: int | None = None
     exit_code: int | None = None
@@ -90,16 +90,19 @@ class Child:
                     pass_fds=pass_fds,
                     start_new_session=True,
                 )
-                exited = os.pidfd_open(process.pid)
+                exited = _open_started(process)
             except (OSError, ValueError) as error:
-                raise SetupError(f"bubblewrap could not be started: {error}") from error
+                raise SetupError.from_os_error("bubblewrap could not be started", error) from error
             kept.pop_all()
         return cls(output, exited, status, go_write, process)
 
     def release(self) -> None:
         """Let the command begin."""
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self._go, b"go\n")
+        if self._go is not None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._go, b"go\n")
+            os.close(self._go)
+            self._go = None
 
     def kill(self) -> None:
         """Kill everything that was started; never blocks, may be called again and again."""
@@ -111,7 +114,12 @@ class Child:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def read_status(self) -> None:
-        """Take in what bwrap has reported so far."""
+        """
+        Take in what bwrap has reported so far.
+
+        Raises:
+            OSError: the first process inside cannot be watched, as too many files are open.
+        """
         for line in os.pread(self._status, _LARGEST_STATUS, 0).split(b"\n")[:-1]:
             record = json.loads(line)
             self.exit_code = record.get("exit-code", self.exit_code)
@@ -121,7 +129,9 @@ class Child:
 
     def reap(self) -> int:
         """Collect bwrap, which has exited, and its last report; its return code."""
-        self.read_status()
+        # Without a descriptor for it, the first process inside still dies with bwrap.
+        with contextlib.suppress(OSError):
+            self.read_status()
         with self._lock:
             self._reaped = True
             return self._process.wait()
@@ -136,11 +146,21 @@ class Child:
         if self.init is not None:
             _wait(self.init, deadline)
         with self._lock:
-            descriptors = [self.output, self._status, self.exited, self._go]
-            descriptors += [] if self.init is None else [self.init]
-            self.init = None
+            descriptors = (self.output, self._status, self.exited, self._go, self.init)
+            self._go = self.init = None
         for descriptor in descriptors:
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def _open_started(process: subprocess.Popen[bytes]) -> int:
+    """A pidfd of `process`; if there can be none, the process is ended first."""
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
 
 
 def _open_init(pid: int) -> int | None:
@@ -149,11 +169,16 @@ def _open_init(pid: int) -> int | None:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return None
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", "rb") as status:
-        fields = dict(line.partition(b":")[::2] for line in status)
-        if fields[b"Name"].split() == [b"bwrap"] and fields[b"NSpid"].split()[1:] == [b"1"]:
-            return descriptor
-    os.close(descriptor)
+    with contextlib.ExitStack() as unwanted:
+        unwanted.callback(os.close, descriptor)
+        with (
+            contextlib.suppress(FileNotFoundError, ProcessLookupError),
+            open(f"/proc/{pid}/status", "rb") as status,
+        ):
+            fields = dict(line.partition(b":")[::2] for line in status)
+            if fields[b"Name"].split() == [b"bwrap"] and fields[b"NSpid"].split()[1:] == [b"1"]:
+                unwanted.pop_all()
+                return descriptor
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class SandboxError(Exception):
     """Something about the sandbox is wrong; the text says what, and what would be right."""
@@ -25,5 +27,20 @@ class SetupError(SandboxError):
         self.reason = reason
         self.remedy = remedy
 
+    @classmethod
+    def from_os_error(cls, what: str, error: OSError | ValueError) -> SetupError:
+        """The failure of `what`, with a remedy if we ran out of descriptors."""
+        if is_out_of_descriptors(error):
+            return cls(
+                f"too many open files: {what}",
+                "let other commands or sessions end, or raise the limit (ulimit -n)",
+            )
+        return cls(f"{what}: {error}")
+
     def __str__(self) -> str:
         return f"{self.reason}. To fix it: {self.remedy}" if self.remedy else self.reason
+
+
+def is_out_of_descriptors(error: Exception) -> bool:
+    """Whether a call failed because too many files are open: it says nothing about the file."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)

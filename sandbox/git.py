@@ -69,9 +69,7 @@ def resolve_link(workspace: str, *, never: Iterable[str] = ()) -> GitLink | None
 def _read_pointer(path: str, prefix: str, base: str) -> str | None:
     """The real path that a one-line git file names, None if it is no such regular file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            line = os.fsdecode(file.read(_SMALL_FILE))
+        line = os.fsdecode(paths.read_file(path, _SMALL_FILE))
     except (OSError, ValueError):
         return None
     target = line.removeprefix(prefix).rstrip("\r\n")
@@ -83,11 +81,12 @@ def _read_pointer(path: str, prefix: str, base: str) -> str | None:
 def _submodule_points_back(git_dir: str, workspace: str) -> bool:
     config = os.path.join(git_dir, "config")
     try:
-        with open(config, encoding="utf-8", errors="surrogateescape") as file:
-            worktree = _core_worktree(file.read(_SMALL_FILE))
+        worktree = _core_worktree(os.fsdecode(paths.read_file(config, _SMALL_FILE)))
     except OSError:
         return False
-    return worktree is not None and os.path.realpath(os.path.join(git_dir, worktree)) == workspace
+    if worktree is None or "\0" in worktree:
+        return False
+    return os.path.realpath(os.path.join(git_dir, worktree)) == workspace
 
 
 def _core_worktree(config: str) -> str | None:

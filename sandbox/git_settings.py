@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import select
+import signal
 import subprocess
+import time
 from collections.abc import Mapping
 
 import attrs
 
-from sandbox import programs
+from sandbox import paths, programs
 
-_TIMEOUT_S = 5
+_TIMEOUT_S = 2.0
+_LARGEST_ANSWER = 64 * 1024
 _LARGEST_IGNORE_FILE = 256 * 1024
 # A repository must not be able to start a program through our own git (finding F5).
 _HARMLESS = (
@@ -55,26 +60,58 @@ def read(workspace: str, environ: Mapping[str, str]) -> GitSettings:
 
 def _ask(git: str, workspace: str, environ: Mapping[str, str]) -> dict[str, str]:
     """The wanted settings; where one is set twice, the last counts."""
+    argv = [git, *_HARMLESS, "config", "-z", "--show-scope", "--get-regexp", _WANTED]
+    environment = {**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        answer = subprocess.run(
-            [git, *_HARMLESS, "config", "-z", "--show-scope", "--get-regexp", _WANTED],
-            cwd=workspace,
-            env={**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, ValueError, subprocess.TimeoutExpired):
+        answer = _output(argv, workspace, environment)
+    except (OSError, ValueError):
         return {}
-    fields = os.fsdecode(answer.stdout).split("\0")
+    fields = os.fsdecode(answer).split("\0")
     found = {}
     for scope, setting in zip(fields[::2], fields[1::2], strict=False):
         key, _, value = setting.partition("\n")
         if key.startswith("user.") or scope in _TRUSTED_SCOPES:
             found[key] = value.strip()
     return found
+
+
+def _output(argv: list[str], folder: str, environment: Mapping[str, str]) -> bytes:
+    """
+    All that a program prints; then it is killed with its group, for it may have hung.
+
+    Raises:
+        OSError: it cannot be run, or takes too long, or prints too much.
+    """
+    deadline = time.monotonic() + _TIMEOUT_S
+    with subprocess.Popen(
+        argv,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            return b"" if process.stdout is None else _read_all(process.stdout.fileno(), deadline)
+        finally:
+            # It is not reaped yet, so the number still belongs to its group.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _read_all(stream: int, deadline: float) -> bytes:
+    answer = b""
+    poller = select.poll()
+    poller.register(stream, select.POLLIN)
+    while poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        piece = os.read(stream, _LARGEST_ANSWER)
+        if not piece:
+            return answer
+        answer += piece
+        if len(answer) > _LARGEST_ANSWER:
+            raise OSError(errno.EMSGSIZE, "it prints too much")
+    raise TimeoutError
 
 
 def _read_ignore_file(configured: str | None, environ: Mapping[str, str]) -> bytes:
@@ -89,7 +126,5 @@ def _read_ignore_file(configured: str | None, environ: Mapping[str, str]) -> byt
     if not os.path.isabs(path):
         return b""
     with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            return file.read(_LARGEST_IGNORE_FILE)
+        return paths.read_file(os.path.realpath(path), _LARGEST_IGNORE_FILE)
     return b""

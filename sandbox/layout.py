@@ -26,14 +26,16 @@ def gather(policy: Policy, found: Survey, stand_ins: Iterable[Stub]) -> Layout:
         if not paths.is_real(folder) or not os.path.isdir(folder):
             raise SetupError(f"{folder} is no longer the folder it was when the session started")
     masked = {path: paths.kind(path) for path in policy.hidden}
-    masked |= {path: paths.kind(path) for path in surroundings.unix_sockets()}
     readable = [item for item in policy.readable if os.path.exists(item.source)]
     try:
+        masked |= {path: paths.kind(path) for path in surroundings.unix_sockets()}
         _write_ignore_file(policy, stand_ins)
         readable.append(Readable(_ignore_file(policy), policy.folders.git_ignore))
         _make_mount_points(policy, readable)
     except OSError as error:
-        raise SetupError(f"the session's private folders cannot be used: {error}") from error
+        raise SetupError.from_os_error(
+            "the session's private folders cannot be used", error
+        ) from error
     return Layout(
         private_tmp=policy.folders.tmp,
         private_home=policy.folders.home,
@@ -73,8 +75,13 @@ def _write_ignore_file(policy: Policy, stand_ins: Iterable[Stub]) -> None:
         for path in sorted(folders)
         if paths.is_within(path, policy.workspace)
     ]
-    with open(policy.folders.git_ignore, "wb") as file:
+    with open(policy.folders.git_ignore, "wb", opener=_private) as file:
+        os.fchmod(file.fileno(), 0o600)
         file.write(policy.ignored + b"\n" + os.fsencode("".join(lines)))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _ignore_file(policy: Policy) -> str:

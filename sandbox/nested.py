@@ -7,9 +7,11 @@ number of mounts must not grow with the workspace.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import deque
 
+from sandbox.errors import is_out_of_descriptors
 from sandbox.protected import FILES, FOLDERS, GIT_NAMES
 
 _MOST_ENTRIES = 20_000
@@ -21,7 +23,12 @@ _WORKFLOWS = os.path.join(".github", "workflows")
 
 
 def find(workspace: str) -> tuple[str, ...]:
-    """The existing protected paths below the top level of `workspace`, at most 64."""
+    """
+    The existing protected paths below the top level of `workspace`, at most 64.
+
+    Raises:
+        OSError: too many files are open.
+    """
     pending = deque([workspace])
     found: list[str] = []
     looked_at = 0
@@ -29,8 +36,10 @@ def find(workspace: str) -> tuple[str, ...]:
         folder = pending.popleft()
         try:
             with os.scandir(folder) as listing:
-                entries = list(listing)
-        except OSError:
+                entries = list(itertools.islice(listing, _MOST_ENTRIES))
+        except OSError as error:
+            if is_out_of_descriptors(error):
+                raise
             continue
         looked_at += len(entries)
         for entry in entries:

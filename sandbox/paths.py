@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -41,6 +43,24 @@ def kind(path: str) -> int | None:
         return stat.S_IFMT(os.lstat(path).st_mode)
     except OSError:
         return None
+
+
+def read_file(path: str, most: int, *, folder: int | None = None) -> bytes:
+    """
+    The first `most` bytes of a regular file; never waits, as opening a FIFO would.
+
+    Args:
+        path: if `folder`, a descriptor, is given, relative to that.
+        most: how many bytes at most.
+        folder: see `path`.
+
+    Raises:
+        OSError: it cannot be read, is a symlink or is no regular file.
+    """
+    with open(os.open(path, _FILE, dir_fd=folder), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "is no regular file", path)
+        return file.read(most)
 
 
 @contextmanager

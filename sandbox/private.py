@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
-import shutil
 import stat
 from collections.abc import Iterable
 
 import attrs
 
 from sandbox import paths
+from sandbox.removal import remove_tree
 
 _SESSIONS = "sessions"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_logger = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -45,8 +47,12 @@ class PrivateFolders:
         return os.path.join(self.path, "git-ignore")
 
     def remove(self) -> None:
-        """Remove everything in them; no command of the session may be running."""
-        _remove_tree(self.path)
+        """
+        Remove everything in them; no command of the session may be running.
+
+        What cannot be removed is logged; the next `sweep` tries again.
+        """
+        _remove(self.path)
         os.close(self.lease)
 
 
@@ -62,7 +68,8 @@ def create(state_dir: str, session: str) -> PrivateFolders:
     for folder in (state_dir, os.path.dirname(path), path):
         os.chmod(folder, 0o700)
     folders = PrivateFolders(path, lease)
-    os.makedirs(folders.home, mode=0o700, exist_ok=True)
+    os.makedirs(folders.home, exist_ok=True)
+    os.chmod(folders.home, 0o700)
     os.makedirs(folders.tmp, exist_ok=True)
     # Programs expect of /tmp that everyone may write; its parent keeps others out.
     os.chmod(folders.tmp, 0o1777)  # noqa: S103
@@ -70,11 +77,17 @@ def create(state_dir: str, session: str) -> PrivateFolders:
 
 
 def sweep(state_dir: str) -> None:
-    """Remove the folders of sessions whose process is dead."""
+    """Remove the folders of sessions whose process is dead; what fails is logged."""
     parent = os.path.join(state_dir, _SESSIONS)
-    with contextlib.suppress(FileNotFoundError):
-        for name in os.listdir(parent):
-            _remove_unused(os.path.join(parent, name))
+    try:
+        names = os.listdir(parent)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        _logger.warning("unused private folders cannot be looked for: %s", error)
+        return
+    for name in names:
+        _remove_unused(os.path.join(parent, name))
 
 
 def prepare_mount_points(
@@ -110,7 +123,7 @@ def _descend(base: str, below: str) -> int:
         try:
             if not stat.S_ISDIR(_mode(name, descriptor)):
                 _make_way(name, descriptor)
-                os.mkdir(name, 0o755, dir_fd=descriptor)
+                os.mkdir(name, 0o700, dir_fd=descriptor)
             deeper = os.open(name, _FOLDER, dir_fd=descriptor)
         finally:
             os.close(descriptor)
@@ -155,20 +168,15 @@ def _remove_unused(path: str) -> None:
     except OSError:
         return
     try:
-        with contextlib.suppress(BlockingIOError):
+        # In use, or on a file system without locks: then nobody can say that it is not.
+        with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove_tree(path)
+            _remove(path)
     finally:
         os.close(descriptor)
 
 
-def _remove_tree(path: str) -> None:
-    """Remove everything, also folders that a command took its own rights away from."""
-    pending = [path]
-    while pending:
-        folder = pending.pop()
-        with contextlib.suppress(OSError):
-            os.chmod(folder, 0o700)
-            with os.scandir(folder) as entries:
-                pending += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    shutil.rmtree(path, ignore_errors=True)
+def _remove(path: str) -> None:
+    failure = remove_tree(path)
+    if failure is not None and not isinstance(failure, FileNotFoundError):
+        _logger.warning("private folder %s could not be removed completely: %s", path, failure)

@@ -157,7 +157,7 @@ class Process:
                     with self._started(program, planned, filter_program) as child:
                         verify = functools.partial(_verify, planned)
                         end = Supervision(child, verify, on_output, self._clock, timeout_s)
-                        end.run()
+                        _serve(end)
                 finally:
                     restored += before.restore()
                     before.close()
@@ -222,11 +222,21 @@ def find_bwrap(policy: Policy, environ: Mapping[str, str]) -> str:
     return program
 
 
+def _serve(end: Supervision) -> None:
+    try:
+        end.run()
+    except OSError as error:
+        if end.released:
+            # The receiver's own.
+            raise
+        raise SetupError.from_os_error("the sandbox could not be watched", error) from error
+
+
 def _memory_file(name: str, content: bytes, stack: contextlib.ExitStack) -> int:
     try:
         descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
     except OSError as error:
-        raise SetupError(f"a memory file could not be made: {error}") from error
+        raise SetupError.from_os_error("a memory file could not be made", error) from error
     stack.callback(os.close, descriptor)
     os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from sandbox import paths
+from sandbox.errors import is_out_of_descriptors
 from sandbox.git import GitLink
 from sandbox.stubs import Stub
 
@@ -166,14 +167,19 @@ def _git_paths(admin: str) -> Iterator[str]:
 
 
 def _members(folder: str) -> list[str] | None:
-    """The git directories below `folder`, None if they are too many (a name may have slashes)."""
+    """
+    The git directories below `folder` (a name may have slashes).
+
+    None if they are too many, or cannot be looked for as too many files are open.
+    """
     pending, found, seen = [folder], [], 0
     while pending:
         try:
-            entries = [
-                entry for entry in os.scandir(pending.pop()) if entry.is_dir(follow_symlinks=False)
-            ]
-        except OSError:
+            with os.scandir(pending.pop()) as listing:
+                entries = [entry for entry in listing if entry.is_dir(follow_symlinks=False)]
+        except OSError as error:
+            if is_out_of_descriptors(error):
+                return None
             continue
         seen += len(entries)
         if seen > _MOST_LOOKED_AT:

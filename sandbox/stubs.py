@@ -13,6 +13,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from sandbox.errors import SetupError
 
 _FOLDER = "stubs"
 _SUFFIX = ".json"
+_logger = logging.getLogger(__name__)
 # Where we cannot create it, the command, with fewer rights, cannot either.
 _CANNOT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
@@ -53,20 +55,27 @@ def held(state_dir: str, candidates: Iterable[Stub]) -> Iterator[tuple[Stub, ...
     with contextlib.ExitStack() as stack:
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
+            os.chmod(folder, 0o700)
             with _mutex(folder):
                 relied_on, journal = stack.enter_context(_enter(folder, candidates))
         except OSError as error:
-            raise SetupError(f"a protected path could not be secured: {error}") from error
+            raise SetupError.from_os_error(
+                "a protected path could not be secured", error
+            ) from error
         stack.callback(_leave, folder, journal, relied_on)
         yield relied_on
 
 
 def sweep(state_dir: str) -> None:
-    """Remove the stand-ins that processes left behind which were killed."""
+    """Remove the stand-ins that processes left behind which were killed; what fails is logged."""
     folder = os.path.join(state_dir, _FOLDER)
-    if os.path.isdir(folder):
+    if not os.path.isdir(folder):
+        return
+    try:
         with _mutex(folder):
             _clear_dead(folder)
+    except OSError as error:
+        _logger.warning("stand-ins that were left behind cannot be removed: %s", error)
 
 
 @contextmanager
@@ -74,7 +83,7 @@ def _enter(folder: str, candidates: Iterable[Stub]) -> Iterator[tuple[tuple[Stub
     in_use = _clear_dead(folder)
     relied_on = [stub for stub in candidates if stub in in_use or not os.path.lexists(stub.path)]
     journal = os.path.join(folder, os.urandom(8).hex() + _SUFFIX)
-    with open(journal, "x", encoding="ascii") as file:
+    with open(journal, "x", encoding="ascii", opener=_private) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         json.dump([_to_json(stub) for stub in relied_on], file)
         file.flush()
@@ -84,19 +93,31 @@ def _enter(folder: str, candidates: Iterable[Stub]) -> Iterator[tuple[tuple[Stub
 
 def _leave(folder: str, journal: str, relied_on: Iterable[Stub]) -> None:
     in_use: set[Stub] = set()
-    # If the journals were removed from under us there is nobody to wait for.
-    with contextlib.suppress(OSError), _mutex(folder):
-        os.unlink(journal)
-        in_use = _clear_dead(folder)
+    try:
+        with _mutex(folder):
+            os.unlink(journal)
+            in_use = _clear_dead(folder)
+    except FileNotFoundError:
+        # The journals were removed from under us: there is nobody to wait for.
+        pass
+    except OSError as error:
+        # Others may rely on them. The journal stays, and the next call clears up.
+        _logger.warning("stand-ins cannot be removed yet: %s", error)
+        return
     _remove(stub for stub in relied_on if stub not in in_use)
 
 
 @contextmanager
 def _mutex(folder: str) -> Iterator[None]:
     """Held for the few system calls of one entry or exit; a killed holder frees it."""
-    with open(os.path.join(folder, "lock"), "w", encoding="ascii") as file:
+    with open(os.path.join(folder, "lock"), "w", encoding="ascii", opener=_private) as file:
+        os.fchmod(file.fileno(), 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _clear_dead(folder: str) -> set[Stub]:
@@ -152,10 +173,7 @@ def _remove(leftovers: Iterable[Stub]) -> None:
             if stub.content is None:
                 os.rmdir(name, dir_fd=parent)
                 continue
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with open(os.open(name, flags, dir_fd=parent), "rb") as file:
-                untouched = file.read(len(stub.content) + 1) == stub.content
-            if untouched:
+            if paths.read_file(name, len(stub.content) + 1, folder=parent) == stub.content:
                 os.unlink(name, dir_fd=parent)
 
 

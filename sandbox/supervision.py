@@ -122,8 +122,8 @@ class Supervision:
             self.message = parts[0]
             self.refused = self.verify(parts[1])
             if self.refused is None:
-                self.released = True
                 self.child.read_status()
+                self.released = True
                 self.child.release()
         elif len(self.message) > _LARGEST_PREAMBLE:
             self.refused = "the sandbox reported no end of its mounts"

@@ -7,6 +7,8 @@ import os
 import pwd
 from collections.abc import Mapping
 
+from sandbox.errors import is_out_of_descriptors
+
 # Root owns these: a server run as root could read them although all capabilities are dropped.
 _SYSTEM_SECRETS = (
     "/etc/NetworkManager/system-connections",
@@ -76,11 +78,16 @@ def unix_sockets() -> tuple[str, ...]:
 
     A read-only mount does not keep anyone from connecting to one (finding F6).
     Sockets that appear while a command runs are not among them.
+
+    Raises:
+        OSError: too many files are open.
     """
     try:
         with open(_UNIX_SOCKETS, "rb") as table:
             lines = table.read().split(b"\n")
-    except OSError:
+    except OSError as error:
+        if is_out_of_descriptors(error):
+            raise
         return ()
     found = set()
     for line in lines:

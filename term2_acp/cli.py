@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from term2_acp import __version__, stdio
+from term2_acp.diagnostics import StderrHandler
 
 USAGE = """\
 usage: term2 acp [--provider PROVIDER] [--model MODEL] [--effort EFFORT]
@@ -31,6 +33,9 @@ class UsageError(Exception):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit status."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Until the server has something to shut down, a signal is its orderly end.
+        signal.signal(number, _end_at_once)
     stdio.make_sure_open()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -82,11 +87,15 @@ def parse_flags(arguments: Sequence[str]) -> dict[str, str]:
     return flags
 
 
+def _end_at_once(_number: int, _frame: object) -> None:
+    os._exit(0)
+
+
 def _set_up_logging() -> None:
     level = os.environ.get("TERM2_LOG", "warning").lower()
     known = level in _LEVELS
     logging.basicConfig(
-        stream=sys.stderr,
+        handlers=[StderrHandler()],
         level=level.upper() if known else "WARNING",
         format="term2: %(levelname)s: %(message)s",
     )

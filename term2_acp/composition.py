@@ -89,16 +89,17 @@ class _Core:
     def make_session(self, record: SessionRecord, store: Store) -> Session:
         """A live session with what its tool calls share."""
         self._loader.warm_up()
+        permissions = Permissions(record.cwd, self._folders.private, self._folders.home)
         shell = SandboxedShell(
             record.cwd,
             session_id=record.session_id,
             state_dir=os.path.join(self._folders.state, "sandbox"),
-            hidden=self._folders.private,
+            hidden=(*self._folders.private, *permissions.stores),
         )
         surroundings = Surroundings(
             session_id=record.session_id,
             workspace=Workspace(record.cwd),
-            permissions=Permissions(record.cwd, self._folders.private, self._folders.home),
+            permissions=permissions,
             ledger=ReadLedger(),
             shell=shell,
             tools={tool.name: tool for tool in self._tools},

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from term2_acp.errors import InvalidParamsError
-from term2_acp.permissions import is_within
+from term2_acp.permissions import CREDENTIAL_STORES, is_within
 
 _SYSTEM = (
     "/bin",
@@ -35,9 +35,12 @@ def canonical(cwd: str) -> str:
     if not os.path.isabs(cwd) or "\0" in cwd:
         raise InvalidParamsError(f"cwd must be an absolute path, not {cwd!r}")
     try:
-        return os.path.realpath(cwd)
+        path = os.path.realpath(cwd)
+        # A link may lead to a name that is not UTF-8; neither the log nor JSON can hold it.
+        path.encode()
     except (OSError, ValueError):
-        raise InvalidParamsError(f"cwd cannot be resolved: {cwd!r}") from None
+        raise InvalidParamsError(f"cwd cannot be resolved to a UTF-8 path: {cwd!r}") from None
+    return path
 
 
 class WorkspaceRules:
@@ -86,6 +89,9 @@ class WorkspaceRules:
                 return "is a system directory"
             if is_within(system, path):
                 return "contains a system directory"
+        for store in CREDENTIAL_STORES:
+            if is_within(path, os.path.realpath(os.path.join(self._home, store))):
+                return "is a store of credentials"
         for private in self._private:
             if is_within(path, private) or is_within(private, path):
                 return "holds term2's own state or configuration"

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+
+MAX_MESSAGE = 1000
+"""Characters of a message; what a client sent is echoed no further."""
+
+
+def remedy(error: OSError) -> str:
+    """What a person can do about a file that cannot be used."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "free some space"
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return "raise the limit of open files"
+    return "make its directory writable for you"
+
 
 class AcpError(Exception):
     """
@@ -15,6 +29,8 @@ class AcpError(Exception):
     code = -32603
 
     def __init__(self, message: str) -> None:
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[:MAX_MESSAGE]}…"
         super().__init__(message)
         self.message = message
 

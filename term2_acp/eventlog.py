@@ -346,14 +346,27 @@ _structure: Callable[[Any, type[Any]], Any] = _converter.structure
 
 
 def event_to_row(event: Event) -> tuple[str, str]:
-    """The event's stable name and its JSON text."""
-    data = _converter.unstructure(event)
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    """
+    The event's stable name and its JSON text.
+
+    Raises:
+        StoreError: it holds what JSON cannot say (NaN) or what is nested too deeply.
+    """
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = json.dumps(replace_in_value(data), ensure_ascii=False, separators=(",", ":"))
+        data = _converter.unstructure(event)
+        text = _dumps(data)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            text = _dumps(replace_in_value(data))
+    except (ValueError, RecursionError) as error:
+        message = f"an event of the kind {_NAMES[type(event)]} cannot be stored: it is no JSON"
+        raise StoreError(message) from error
     return _NAMES[type(event)], text
+
+
+def _dumps(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def event_from_row(name: str, text: str) -> Event | None:

@@ -35,6 +35,7 @@ class Folders:
         return os.path.join(self.config, "config.toml")
 
     @property
-    def private(self) -> tuple[str, str]:
+    def private(self) -> tuple[str, ...]:
         """What no session may work in or reach without being asked for."""
-        return (self.state, self.config)
+        # The file may be a link into a folder of settings that are kept elsewhere.
+        return (self.state, self.config, os.path.realpath(self.config_file))

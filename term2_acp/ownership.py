@@ -6,7 +6,7 @@ import fcntl
 import os
 from contextlib import suppress
 
-from term2_acp.errors import SessionInUseError, StoreError
+from term2_acp.errors import SessionInUseError, StoreError, remedy
 
 
 class SessionLock:
@@ -26,8 +26,7 @@ class SessionLock:
             self._fd = self._acquire(session_id)
         except OSError as error:
             raise StoreError(
-                f"the lock file {self._path} cannot be used ({error.strerror});"
-                " make its directory writable for you"
+                f"the lock file {self._path} cannot be used ({error.strerror}); {remedy(error)}"
             ) from error
 
     def _acquire(self, session_id: str) -> int:

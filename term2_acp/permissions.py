@@ -8,6 +8,7 @@ enforcement is elsewhere (`workspace.FileScope`, the sandbox) and asks `Judgemen
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from term2_acp.agent.ports import Access, AccessMode, CallPlan, Location, ToolKi
 if TYPE_CHECKING:
     from term2_acp.agent.cancel import CancelToken
 
-_CREDENTIAL_STORES = (
+CREDENTIAL_STORES = (
     ".ssh",
     ".aws",
     ".azure",
@@ -188,7 +189,7 @@ class Judgement:
 
 class Permissions:
     """
-    The rules of one session.
+    The rules of one session; `grants` is what it was allowed so far.
 
     Args:
         root: the workspace, a real path.
@@ -199,11 +200,12 @@ class Permissions:
     def __init__(self, root: str, private: Sequence[str], home: str) -> None:
         self._root = root
         self._fold = _ignores_case(root)
-        stores = [os.path.realpath(os.path.join(home, name)) for name in _CREDENTIAL_STORES]
-        # The link itself and what it leads to: both spellings of a store count.
-        self._stores = frozenset(
-            [*stores, *(os.path.join(home, name) for name in _CREDENTIAL_STORES), *private]
+        self._paths = tuple(
+            os.path.join(folder, name) for folder in _homes(home) for name in CREDENTIAL_STORES
         )
+        # The link itself and what it leads to: both spellings of a store count.
+        spellings = [*self._paths, *(os.path.realpath(path) for path in self._paths), *private]
+        self._stores = frozenset(path.casefold() if self._fold else path for path in spellings)
         self.grants = Grants()
 
     def judge(self, plan: CallPlan) -> Judgement:
@@ -231,8 +233,17 @@ class Permissions:
             for name, pair in zip(names, zip(names, [*names[1:], ""], strict=True), strict=True)
         )
 
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The credential stores that there are, as real paths."""
+        return tuple(
+            sorted({os.path.realpath(path) for path in self._paths if os.path.exists(path)})
+        )
+
     def is_credential(self, path: str) -> bool:
         """Whether a real path is in a credential store or is the program's own."""
+        if self._fold:
+            path = path.casefold()
         return any(is_within(path, store) for store in self._stores)
 
     def _is_free(self, access: Access) -> bool:
@@ -265,15 +276,13 @@ class Permissions:
             access = Access(path, mode)
             if access in approved or self._is_free(access):
                 return True
-            # A search that was approved for a folder goes down into it, but not
-            # into a credential store that happens to be there.
-            return (
-                mode is AccessMode.READ
-                and not self.is_credential(path)
-                and any(
-                    target.mode is AccessMode.READ and is_within(path, target.path)
-                    for target in approved
-                )
+            # A search that was approved for a folder goes down into it, but not into a
+            # credential store that happens to be there, unless it was asked for that.
+            return mode is AccessMode.READ and any(
+                target.mode is AccessMode.READ
+                and is_within(path, target.path)
+                and (self.is_credential(target.path) or not self.is_credential(path))
+                for target in approved
             )
 
         return permits
@@ -288,8 +297,21 @@ def _ignores_case(folder: str) -> bool:
     """Whether the file system of a folder takes names without regard to case."""
     if sys.platform == "darwin":
         return True
-    swapped = folder.swapcase()
     try:
-        return swapped != folder and os.path.samefile(folder, swapped)
+        with os.scandir(folder) as entries:
+            name = next(
+                (entry.name for entry in entries if entry.name.swapcase() != entry.name), ""
+            )
+        swapped = os.path.join(folder, name.swapcase())
+        return bool(name) and os.path.samefile(os.path.join(folder, name), swapped)
     except OSError:
         return False
+
+
+def _homes(home: str) -> tuple[str, ...]:
+    """The home of the environment and that of the account, which may differ."""
+    try:
+        account = os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        return (home,)
+    return (home,) if account in (home, "/") else (home, account)

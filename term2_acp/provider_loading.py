@@ -46,8 +46,14 @@ class ProviderLoader:
         with self._lock:
             if self._started:
                 return
+            thread = threading.Thread(target=self._load, name="term2-provider", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                # The machine gives no more threads; the next prompt tries again.
+                logger.warning("no thread can be started to load the provider")
+                return
             self._started = True
-        threading.Thread(target=self._load, name="term2-provider", daemon=True).start()
 
     def get(self, cancel: CancelToken) -> Provider:
         """
@@ -59,7 +65,7 @@ class ProviderLoader:
         """
         self.warm_up()
         with cancel.on_cancel(self._wake), self._changed:
-            self._changed.wait_for(lambda: self._done or cancel.cancelled)
+            self._changed.wait_for(lambda: self._done or cancel.cancelled or not self._started)
         cancel.raise_if_cancelled()
         if self._provider is None:
             raise ProviderError(
@@ -90,7 +96,8 @@ class ProviderLoader:
         except Exception:
             logger.exception("the provider %s cannot be loaded", self._selection.provider)
         with self._changed:
-            self._done = True
+            # What failed for want of something is tried again by the next prompt.
+            self._started = self._done = self._provider is not None
             self._changed.notify_all()
 
     def _wake(self) -> None:

@@ -1,11 +1,15 @@
-"""Credentials in what tools are given and say are not stored or shown (spec section 7)."""
+"""
+Credentials in what tools are given and say are not stored or shown (spec section 7).
+
+All of it is linear in the text: it runs on every piece of output, of any size.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from term2_acp import strictjson
@@ -15,63 +19,58 @@ MIN_LENGTH = 8
 """Shorter values of secret-looking variables are too common as ordinary text."""
 
 _NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_PATH = re.compile(r"(~|\.{0,2})/|[A-Za-z]:\\")
-# Token shapes of well-known services. Each starts with a fixed text, and goes on in
-# letters, digits, `_`, `-` and `.` only, so that the stream knows what to hold back.
-_PREFIXES = (
-    "sk-",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxa-",
-    "xoxp-",
-    "xoxr-",
-    "xoxs-",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "npm_",
-    "hf_",
-    "pypi-",
-    "eyJ",
-    "rk_live_",
-    "sk_live_",
-    "sk_test_",
-)
-_TOKENS = re.compile(
-    r"(?<![A-Za-z0-9_])(?:"
-    r"sk-[A-Za-z0-9_-]{20,}"
-    r"|gh[pousr]_[A-Za-z0-9]{30,}"
-    r"|github_pat_[A-Za-z0-9_]{22,}"
-    r"|glpat-[A-Za-z0-9_-]{20,}"
-    r"|xox[abprs]-[A-Za-z0-9-]{10,}"
-    r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"
-    r"|AIza[A-Za-z0-9_-]{35}"
-    r"|npm_[A-Za-z0-9]{36}"
-    r"|hf_[A-Za-z0-9]{30,}"
-    r"|pypi-[A-Za-z0-9_-]{50,}"
-    r"|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"
-    r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
-    r")"
-)
+_PATH = re.compile(r"(?:~|\.{0,2})/|[A-Za-z]:\\")
+_LONGEST_WORD = 20
+# Token shapes of well-known services: a fixed beginning, and how it goes on. No boundary
+# is asked for before them, since colour codes and escapes stand there.
+_SHAPES = {
+    "sk-": r"[A-Za-z0-9_-]{20,}+",
+    "ghp_": r"[A-Za-z0-9]{30,}+",
+    "gho_": r"[A-Za-z0-9]{30,}+",
+    "ghu_": r"[A-Za-z0-9]{30,}+",
+    "ghs_": r"[A-Za-z0-9]{30,}+",
+    "ghr_": r"[A-Za-z0-9]{30,}+",
+    "github_pat_": r"[A-Za-z0-9_]{22,}+",
+    "glpat-": r"[A-Za-z0-9_-]{20,}+",
+    "xoxb-": r"[A-Za-z0-9-]{10,}+",
+    "xoxa-": r"[A-Za-z0-9-]{10,}+",
+    "xoxp-": r"[A-Za-z0-9-]{10,}+",
+    "xoxr-": r"[A-Za-z0-9-]{10,}+",
+    "xoxs-": r"[A-Za-z0-9-]{10,}+",
+    "AKIA": r"[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "ASIA": r"[A-Z0-9]{16}(?![A-Za-z0-9])",
+    "AIza": r"[A-Za-z0-9_-]{35}",
+    "npm_": r"[A-Za-z0-9]{36}",
+    "hf_": r"[A-Za-z0-9]{30,}+",
+    "pypi-": r"[A-Za-z0-9_-]{50,}+",
+    "rk_live_": r"[A-Za-z0-9]{16,}+",
+    "sk_live_": r"[A-Za-z0-9]{16,}+",
+    "sk_test_": r"[A-Za-z0-9]{16,}+",
+}
+_JWT = "eyJ"
+_PREFIXES = (*_SHAPES, _JWT)
+_TOKENS = re.compile("|".join(f"{re.escape(word)}{rest}" for word, rest in _SHAPES.items()))
+# Names in stylesheets and packages begin like these keys, but are not random.
+_JUDGED = "sk-"
+_RUN = re.compile(r"[A-Za-z0-9_.-]{24,}+")
+_JWT_PART = 8
+
 _KEY_BEGIN = "-----BEGIN "
+_KEY_BODY = r"A-Za-z0-9+/=\s\\"
 _KEY_BLOCK = re.compile(
-    r"-----BEGIN (?P<kind>[A-Z ]*PRIVATE KEY)-----.*?(?:-----END (?P=kind)-----|\Z)", re.DOTALL
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    rf"(?P<body>(?:\s*[A-Za-z-]{{1,40}}: [^\n]{{0,200}}\n)*+[{_KEY_BODY}]*+)"
+    r"(?:-----END [A-Z0-9 ]{0,40}-----)?"
 )
-# A header that is not complete, or a private key without its end.
+_SHORTEST_BODY = 40
+_IN_BODY = re.compile(rf"[{_KEY_BODY}]*+")
 _OPEN_BLOCK = re.compile(
-    r"-----BEGIN (?:[A-Z ]*-{0,4}\Z|[A-Z ]*PRIVATE KEY-----(?:(?!-----END [A-Z ]+-----).)*\Z)",
-    re.DOTALL,
+    r"-----BEGIN [A-Z0-9 ]{0,60}(?:-{0,4}\Z|"
+    rf"PRIVATE KEY(?: BLOCK)?-----(?:\s*[A-Za-z-]{{1,40}}: [^\n]{{0,200}}\n)*+[{_KEY_BODY}]*+"
+    r"(?:-{0,5}\Z|-----E[A-Z0-9 -]{0,50}\Z))"
 )
-_OPEN_TOKEN = re.compile(
-    rf"(?<![A-Za-z0-9_])(?:{'|'.join(map(re.escape, _PREFIXES))})[A-Za-z0-9_.-]*\Z"
-)
-# No token is longer; a longer run of such characters is let go.
+_OPEN_TOKEN = re.compile(rf"(?:{'|'.join(map(re.escape, _PREFIXES))})[A-Za-z0-9_.-]*+\Z")
+# So much at the end may be held back; a longer run is no token.
 _LONGEST_HELD = 8 * 1024
 
 
@@ -85,7 +84,11 @@ class Redactor:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         variables = os.environ if environment is None else environment
-        values = {value for name, value in variables.items() if _is_secret(name, value)}
+        found = {value.strip() for name, value in variables.items() if _is_secret(name, value)}
+        found |= {json.dumps(value, ensure_ascii=False)[1:-1] for value in found}
+        self._set(found)
+
+    def _set(self, values: set[str]) -> None:
         # The longest first: one value may begin with another.
         self._values = tuple(sorted(values, key=len, reverse=True))
         self._known = (
@@ -96,11 +99,14 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text with every secret replaced by `MARKER`."""
-        if self._known is not None:
-            text = self._known.sub(MARKER, text)
-        if _KEY_BEGIN in text:
-            text = _KEY_BLOCK.sub(MARKER, text)
-        return _TOKENS.sub(MARKER, text)
+        spans = list(self._spans(text))
+        if not spans:
+            return text
+        parts, end = [], 0
+        for start, stop in _merged(spans):
+            parts += [text[end:start], MARKER]
+            end = stop
+        return "".join([*parts, text[end:]])
 
     def value(self, value: Any) -> Any:
         """A JSON value with every secret in its strings replaced."""
@@ -123,75 +129,142 @@ class Redactor:
 
     def held_back(self, text: str) -> int:
         """How many characters at the end may be the beginning of a secret."""
-        held = max((_overlap(text, value) for value in self._values), default=0)
-        block = _OPEN_BLOCK.search(text, max(text.rfind(_KEY_BEGIN), 0))
-        if block:
-            held = max(held, len(text) - block.start())
-        held = max(held, _overlap(text, _KEY_BEGIN))
-        token = _OPEN_TOKEN.search(text, max(len(text) - _LONGEST_HELD, 0))
-        if token:
-            held = max(held, len(text) - token.start())
-        held = max(held, *(_starting(text, prefix) for prefix in _PREFIXES))
-        return self._before_match(text, min(held, _LONGEST_HELD))
-
-    def _before_match(self, text: str, held: int) -> int:
-        """Hold a whole secret rather than cut it in two."""
-        patterns = [self._known, _KEY_BLOCK, _TOKENS] if self._known else [_KEY_BLOCK, _TOKENS]
-        cut = len(text) - held
-        for pattern in (*patterns, *patterns):
-            for match in pattern.finditer(text):
-                if match.start() < cut < match.end():
-                    cut = match.start()
-        return len(text) - cut
+        start = max(len(text) - _LONGEST_HELD, 0)
+        tail = text[start:]
+        held = max((_overlap(tail, word) for word in (*self._values, *_PREFIXES)), default=0)
+        held = max(held, _overlap(tail, _KEY_BEGIN))
+        for pattern, hint in ((_OPEN_BLOCK, _KEY_BEGIN), (_OPEN_TOKEN, "")):
+            match = pattern.search(tail) if hint in tail else None
+            if match:
+                held = max(held, len(tail) - match.start())
+        # Hold a whole secret rather than cut it in two.
+        cut = len(tail) - held
+        for begin, end in _merged(list(self._spans(tail))):
+            if begin < cut < end:
+                cut = begin
+        return len(tail) - cut
 
     def for_bytes(self) -> Redactor:
         """The same for text that is bytes decoded as Latin-1."""
-        values = {f"KEY{i}": v.encode().decode("latin-1") for i, v in enumerate(self._values)}
-        return Redactor(values)
+        redactor = Redactor({})
+        redactor._set({value.encode().decode("latin-1") for value in self._values})
+        return redactor
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        if self._known is not None:
+            yield from (match.span() for match in self._known.finditer(text))
+        if _KEY_BEGIN in text:
+            for match in _KEY_BLOCK.finditer(text):
+                if len(match["body"].strip()) >= _SHORTEST_BODY:
+                    yield match.span()
+        if any(prefix in text for prefix in _SHAPES):
+            for match in _TOKENS.finditer(text):
+                if not match[0].startswith(_JUDGED) or _is_random(match[0]):
+                    yield match.span()
+        if _JWT in text:
+            yield from _web_tokens(text)
 
 
 class RedactedStream:
     """
     Redacts bytes as they come, also a secret that is split over two pieces.
 
-    What may be the beginning of a secret waits for the next piece or the end.
-    Used by one thread.
+    What may be the beginning of a secret waits for the next piece or the end, in
+    bounded memory. Used by one thread.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor.for_bytes()
-        self._held = b""
+        self._held = ""
+        # A private key that is longer than what is held: its rest is dropped.
+        self._in_key = False
 
     def feed(self, data: bytes) -> bytes:
         """Return what can be shown now."""
         # Latin-1 keeps every byte as one character.
-        text = (self._held + data).decode("latin-1")
+        text = self._held + self._skip_key(data.decode("latin-1"))
         keep = len(text) - self._redactor.held_back(text)
-        self._held = text[keep:].encode("latin-1")
-        return self._redactor.text(text[:keep]).encode("latin-1")
+        shown, self._held = text[:keep], text[keep:]
+        begin = self._held.find(_KEY_BEGIN)
+        if begin >= 0 and len(self._held) - begin >= _LONGEST_HELD // 2:
+            shown += self._held
+            self._held = ""
+            self._in_key = True
+        return self._redactor.text(shown).encode("latin-1")
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes wait for what comes next."""
+        return len(self._held)
 
     def finish(self) -> bytes:
         """Return the rest."""
-        text, self._held = self._held.decode("latin-1"), b""
+        text, self._held = self._held, ""
         return self._redactor.text(text).encode("latin-1")
+
+    def _skip_key(self, text: str) -> str:
+        if not self._in_key:
+            return text
+        match = _IN_BODY.match(text)
+        end = match.end() if match else 0
+        self._in_key = end == len(text)
+        return text[end:]
 
 
 def _is_secret(name: str, value: str) -> bool:
+    value = value.strip()
     if not _NAME.search(name) or len(value) < MIN_LENGTH:
         return False
-    return not _PATH.match(value) and not value.isalpha()
+    if value.isalpha() and len(value) < _LONGEST_WORD:
+        return False
+    # Secrets in Base64 may begin with a slash; no folder is named like that.
+    return not _PATH.match(value) or any(_is_random(part) for part in value.split("/"))
+
+
+def _is_random(text: str) -> bool:
+    """Whether a long name mixes letters of both cases with digits, as generated keys do."""
+    return (
+        len(text) >= 16
+        and any(character.isdigit() for character in text)
+        and any(character.isupper() for character in text)
+        and any(character.islower() for character in text)
+    )
+
+
+def _web_tokens(text: str) -> Iterator[tuple[int, int]]:
+    """JSON web tokens: three parts with dots between, the first two of JSON objects."""
+    for run in _RUN.finditer(text):
+        if _JWT not in run[0]:
+            continue
+        at = run.start()
+        parts = run[0].split(".")
+        for first, second, third in zip(parts, parts[1:], parts[2:], strict=False):
+            begin = first.find(_JWT)
+            if (
+                begin >= 0
+                and len(first) - begin >= _JWT_PART
+                and second.startswith(_JWT)
+                and len(second) >= _JWT_PART
+                and len(third) >= _JWT_PART
+            ):
+                yield at + begin, at + len(first) + len(second) + len(third) + 2
+            at += len(first) + 1
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return merged
 
 
 def _overlap(text: str, secret: str) -> int:
     """The length of the longest end of the text that is a true beginning of the secret."""
-    for length in range(min(len(secret) - 1, len(text)), 0, -1):
+    longest = min(len(secret) - 1, len(text))
+    for length in range(longest, 0, -1):
         if text.endswith(secret[:length]):
             return length
     return 0
-
-
-def _starting(text: str, prefix: str) -> int:
-    """The overlap with a token's prefix, where a token may begin."""
-    length = _overlap(text, prefix)
-    before = text[len(text) - length - 1 : len(text) - length]
-    return 0 if before.isalnum() or before == "_" else length

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import attrs
@@ -30,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 PAGE = 50
 """Sessions in one page of the list."""
-CLOSE_TIMEOUT_S = 10.0
-"""How long a close waits for the turn that it cancelled."""
 
 
 @attrs.frozen
@@ -69,10 +68,11 @@ class SessionRegistry:
         self._max_sessions = max_sessions
         self._store: Store | None = None
         self._store_lock = threading.Lock()
-        # Held while sessions are opened one after the other; `_lock` only for look-ups.
-        self._opening = threading.Lock()
+        # For look-ups only: nobody opens or closes anything under it.
         self._lock = threading.Lock()
-        self._closed = threading.Condition(self._lock)
+        self._changed = threading.Condition(self._lock)
+        # Ids that a worker is opening; they count as live already.
+        self._opening: set[str] = set()
         self._live: dict[str, _Entry] = {}
         self._closing: dict[str, _Entry] = {}
 
@@ -86,17 +86,12 @@ class SessionRegistry:
         """
         root = self._rules.accept(cwd)
         session_id = new_id("sess")
-        with self._opening:
-            self._check_room()
-            store = self._open_store()
-            lock = SessionLock(self._directory, session_id)
-            try:
-                store.create_session(session_id, root)
-                record = SessionRecord(session_id, root, None, 0, None, 1)
-                return self._add(record, store, lock)
-            except BaseException:
-                lock.release()
-                raise
+        with self._lock:
+            self._reserve(session_id)
+        with self._opened(session_id) as (store, lock):
+            store.create_session(session_id, root)
+            record = SessionRecord(session_id, root, None, 0, None, 1)
+            return self._add(record, store, lock)
 
     def get(self, session_id: str) -> Session:
         """
@@ -129,44 +124,55 @@ class SessionRegistry:
             Cancelled: while a close of it was waited for.
         """
         root = canonical(cwd)
-        while True:
-            self._wait_closed(session_id, cancel)
-            session = self._resume(session_id, cwd, root)
-            if session is not None:
-                return session
-
-    def _resume(self, session_id: str, cwd: str, root: str) -> Session | None:
-        """Open a session; None when a close of it began meanwhile."""
-        with self._opening:
-            with self._lock:
-                entry = self._live.get(session_id)
-                if session_id in self._closing:
-                    return None
-            if entry is not None:
-                self._check_cwd(entry.session.cwd, root)
-                return entry.session
-            store = self._open_store()
+        with cancel.on_cancel(self._wake), self._lock:
+            self._changed.wait_for(lambda: not self._is_moving(session_id) or cancel.cancelled)
+            cancel.raise_if_cancelled()
+            entry = self._live.get(session_id)
+            if entry is None:
+                self._reserve(session_id)
+        if entry is not None:
+            self._check_cwd(entry.session.cwd, root)
+            return entry.session
+        with self._opened(session_id, existing=(cwd, root)) as (store, lock):
+            # Read under the lock: its last owner may have written until then.
             record = store.find(session_id)
             if record is None:
                 raise SessionNotFoundError(session_id)
-            self._check_cwd(record.cwd, root)
-            self._rules.accept(cwd)
-            self._check_room()
+            return self._add(recover(store, record), store, lock)
+
+    @contextmanager
+    def _opened(
+        self, session_id: str, existing: tuple[str, str] | None = None
+    ) -> Iterator[tuple[Store, SessionLock]]:
+        """The store and the lock for a session that was reserved; both given up on failure."""
+        try:
+            store = self._open_store()
+            if existing is not None:
+                self._check_stored(store, session_id, *existing)
             lock = SessionLock(self._directory, session_id)
             try:
-                # Read again: its last owner may have written since.
-                record = store.find(session_id) or record
-                return self._add(recover(store, record), store, lock)
+                yield store, lock
             except BaseException:
                 lock.release()
                 raise
+        finally:
+            with self._lock:
+                self._opening.discard(session_id)
+                self._changed.notify_all()
 
-    def start_closing(self, session_id: str) -> Callable[[], None]:
+    def _check_stored(self, store: Store, session_id: str, cwd: str, root: str) -> None:
+        record = store.find(session_id)
+        if record is None:
+            raise SessionNotFoundError(session_id)
+        self._check_cwd(record.cwd, root)
+        self._rules.accept(cwd)
+
+    def start_closing(self, session_id: str) -> Callable[[float], None]:
         """
         Cancel a session's turn and refuse its prompts from now on.
 
-        Returns what waits for the turn and finishes the close; it raises
-        `InternalError` when the turn did not settle in time.
+        Returns what waits for the turn, for so many seconds, and finishes the close; it
+        raises `InternalError` when the turn did not settle in time.
 
         Raises:
             SessionNotFoundError: there is no such live session.
@@ -177,7 +183,7 @@ class SessionRegistry:
                 raise SessionNotFoundError(session_id)
             self._closing[session_id] = entry
         turn = entry.session.start_closing()
-        return lambda: self._finish_closing(entry, turn)
+        return lambda timeout_s: self._finish_closing(entry, turn, timeout_s)
 
     def list_page(self, cwd: str | None, cursor: str | None) -> Page:
         """
@@ -199,7 +205,10 @@ class SessionRegistry:
         return Page(tuple(records[:PAGE]), next_cursor)
 
     def cancel_turns(self) -> None:
-        """Cancel every turn; the process is about to end."""
+        """Cancel every turn and wait for no other process; this one is about to end."""
+        with self._store_lock:
+            if self._store is not None:
+                self._store.hurry()
         for entry in self._entries():
             entry.session.cancel()
 
@@ -211,8 +220,7 @@ class SessionRegistry:
     def close(self) -> None:
         """Give up the sessions and close the store; after the workers ended."""
         for entry in self._entries():
-            entry.session.release()
-            entry.lock.release()
+            _give_up(entry)
         with self._lock:
             self._live.clear()
             self._closing.clear()
@@ -224,26 +232,30 @@ class SessionRegistry:
         with self._lock:
             return [*self._live.values(), *self._closing.values()]
 
-    def _wait_closed(self, session_id: str, cancel: CancelToken) -> None:
-        with cancel.on_cancel(self._wake), self._lock:
-            self._closed.wait_for(lambda: session_id not in self._closing or cancel.cancelled)
-        cancel.raise_if_cancelled()
+    def _is_moving(self, session_id: str) -> bool:
+        return session_id in self._closing or session_id in self._opening
 
     def _wake(self) -> None:
         with self._lock:
-            self._closed.notify_all()
+            self._changed.notify_all()
 
-    def _finish_closing(self, entry: _Entry, turn: Turn | None) -> None:
-        settled = entry.session.finish_closing(turn, CLOSE_TIMEOUT_S)
-        entry.session.release()
-        entry.lock.release()
+    def _reserve(self, session_id: str) -> None:
+        """Count a session that is going to be opened; called under the lock."""
+        taken = len(self._live) + len(self._closing) + len(self._opening)
+        if taken >= self._max_sessions:
+            raise TooManySessionsError(self._max_sessions)
+        self._opening.add(session_id)
+
+    def _finish_closing(self, entry: _Entry, turn: Turn | None, timeout_s: float) -> None:
+        settled = entry.session.finish_closing(turn, timeout_s)
+        _give_up(entry)
         with self._lock:
             self._closing.pop(entry.session.session_id, None)
-            self._closed.notify_all()
+            self._changed.notify_all()
         if not settled:
             raise InternalError(
                 "the session was closed, but its turn did not stop within"
-                f" {CLOSE_TIMEOUT_S:.0f} s of the cancel"
+                f" {timeout_s:.0f} s of the cancel"
             )
 
     def _add(self, record: SessionRecord, store: Store, lock: SessionLock) -> Session:
@@ -251,12 +263,6 @@ class SessionRegistry:
         with self._lock:
             self._live[record.session_id] = _Entry(session, lock)
         return session
-
-    def _check_room(self) -> None:
-        with self._lock:
-            full = len(self._live) + len(self._closing) >= self._max_sessions
-        if full:
-            raise TooManySessionsError(self._max_sessions)
 
     @staticmethod
     def _check_cwd(expected: str, actual: str) -> None:
@@ -268,3 +274,12 @@ class SessionRegistry:
             if self._store is None:
                 self._store = Store(self._directory)
             return self._store
+
+
+def _give_up(entry: _Entry) -> None:
+    """Release what a session holds; a failure of one part does not keep the other."""
+    try:
+        entry.session.release()
+    except Exception:
+        logger.exception("session %s could not be cleaned up", entry.session.session_id)
+    entry.lock.release()

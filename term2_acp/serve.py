@@ -131,7 +131,7 @@ class Server:
         self._warm_up = threading.Thread(
             target=self._load_quietly, name="term2-warm-up", daemon=True
         )
-        self._handshake = Handshake(self._load, self._warm_up.start)
+        self._handshake = Handshake(self._load, self._start_warm_up)
         self._dispatcher = Dispatcher(
             self._inbox,
             self._writer,
@@ -171,6 +171,12 @@ class Server:
             registry.close()
         self._reader.stop(_READER_END_S)
         return finished
+
+    def _start_warm_up(self) -> None:
+        try:
+            self._warm_up.start()
+        except RuntimeError:
+            logger.warning("no thread can be started to warm up")
 
     def _load_quietly(self) -> None:
         try:

@@ -19,9 +19,12 @@ from term2_acp.eventlog import (
     SessionState,
     StateChanged,
     StopReason,
+    TerminalExited,
+    TerminalOpened,
     TitleSet,
     ToolCallCreated,
     ToolCallEnded,
+    ToolCallShowed,
     ToolStatus,
     TurnEnded,
     TurnStarted,
@@ -33,6 +36,7 @@ from term2_acp.titles import title_of
 if TYPE_CHECKING:
     from term2_acp.agent.calls import Surroundings
     from term2_acp.agent.model import ModelMessage
+    from term2_acp.agent.ports import ToolContent
     from term2_acp.store import SessionRecord, Store
 
 logger = logging.getLogger(__name__)
@@ -122,7 +126,13 @@ class Session:
         self._titled = record.title is not None
         self._turn: Turn | None = None
         self._state: SessionState | None = None
-        self._open_calls: dict[str, ToolCallCreated] = {}
+        # What each open call shows, so that its end does not take that away.
+        self._open_calls: dict[str, tuple[ToolContent, ...]] = {}
+        self._open_terminals: dict[str, None] = {}
+        # The end of a turn that could not be stored; stored with the next beginning.
+        self._owed: list[Event] = []
+        # What is to be shown after a replay although it is not in the log.
+        self._unlogged: list[Event] = []
         self._conversation: Conversation | None = None
         self._closed = False
         # Set when the session is being closed; ends a replay that is under way.
@@ -149,6 +159,11 @@ class Session:
             self._turn = Turn(self, new_id("turn"), prompt)
             return self._turn
 
+    def refuse(self, turn: Turn) -> None:
+        """An admitted prompt cannot be run after all: nothing of it was stored or shown."""
+        self._release(turn)
+        turn.settled.set()
+
     def cancel(self) -> None:
         """Cancel the turn, if there is one; called on the dispatcher."""
         with self._slot_lock:
@@ -173,10 +188,12 @@ class Session:
             events.append(TitleSet(title_of(turn.prompt)))
         with self._unheld_emit_lock(CancelToken()):
             try:
-                self._append(events)
-            except StoreError:
+                self._append([*self._owed, *events], turn.cancel)
+            except BaseException:
                 self._release(turn)
+                turn.settled.set()
                 raise
+            self._owed.clear()
             self._titled = True
             self._show(events[:1])
             accepted()
@@ -190,17 +207,25 @@ class Session:
                 turn.settled.set()
                 return
             status = ToolStatus.CANCELLED if reason is StopReason.CANCELLED else ToolStatus.FAILED
+            text = f"The call ended with the turn ({reason})."
             events: list[Event] = [
-                ToolCallEnded(call_id, status, f"The call ended with the turn ({reason}).")
-                for call_id in self._open_calls
+                TerminalExited(terminal_id) for terminal_id in self._open_terminals
+            ]
+            events += [
+                ToolCallEnded(call_id, status, text, shown)
+                for call_id, shown in self._open_calls.items()
             ]
             events.append(TurnEnded(turn.turn_id, reason, detail))
             try:
-                self._append(events)
+                self._append(events, turn.cancel)
             except StoreError as error:
                 logger.error("the end of a turn was not stored: %s", error.message)
-                events[-1] = TurnEnded(turn.turn_id, StopReason.ERROR)
+                self._owed = list(events)
+                if reason is not StopReason.CANCELLED:
+                    events[-1] = TurnEnded(turn.turn_id, StopReason.ERROR)
                 self._observe(events)
+                if self._held:
+                    self._unlogged += events
             self._release(turn)
             self._show(events)
         turn.settled.set()
@@ -219,7 +244,7 @@ class Session:
         with self._emit_lock:
             if self._closed and self._turn is None:
                 raise Cancelled
-            self._append(events)
+            self._append(events, cancel)
             self._show(events)
 
     def conversation(self, read: Callable[[Conversation], T]) -> T:
@@ -258,8 +283,12 @@ class Session:
                 with self._unheld:
                     self._held = False
                     self._unheld.notify_all()
-                missed = self._store.read(self.session_id, position.seq, self._seq)
-                self._show([event for _seq, event in missed])
+                unlogged, self._unlogged = self._unlogged, []
+                try:
+                    missed = self._store.read(self.session_id, position.seq, self._seq)
+                    self._show([event for _seq, event in missed])
+                finally:
+                    self._show(unlogged)
 
     # --- the end
 
@@ -287,8 +316,8 @@ class Session:
 
     # --- inside
 
-    def _append(self, events: Sequence[Event]) -> None:
-        self._store.append(self.session_id, self._seq + 1, events)
+    def _append(self, events: Sequence[Event], cancel: CancelToken) -> None:
+        self._store.append(self.session_id, self._seq + 1, events, hurried=lambda: cancel.cancelled)
         self._seq += len(events)
         self._observe(events)
 
@@ -297,9 +326,15 @@ class Session:
             if self._conversation is not None:
                 self._conversation.apply(event)
             if isinstance(event, ToolCallCreated):
-                self._open_calls[event.tool_call_id] = event
+                self._open_calls[event.tool_call_id] = ()
+            elif isinstance(event, ToolCallShowed):
+                self._open_calls[event.tool_call_id] = event.content
             elif isinstance(event, ToolCallEnded):
                 self._open_calls.pop(event.tool_call_id, None)
+            elif isinstance(event, TerminalOpened):
+                self._open_terminals[event.terminal_id] = None
+            elif isinstance(event, TerminalExited):
+                self._open_terminals.pop(event.terminal_id, None)
             elif isinstance(event, StateChanged):
                 self._state = event.state
             elif isinstance(event, TurnStarted):
@@ -307,6 +342,7 @@ class Session:
             elif isinstance(event, TurnEnded):
                 self._state = None
                 self._open_calls.clear()
+                self._open_terminals.clear()
 
     def _show(self, events: Sequence[Event]) -> None:
         if not self._held:

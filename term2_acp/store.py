@@ -7,12 +7,14 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 
-from term2_acp.errors import StoreError
+from term2_acp.errors import StoreError, remedy
 from term2_acp.eventlog import (
     Event,
     SessionCreated,
@@ -22,9 +24,12 @@ from term2_acp.eventlog import (
     event_from_row,
     event_to_row,
 )
+from term2_acp.surrogates import replace_lone_surrogates
 
 SCHEMA_VERSION = 1
-BUSY_TIMEOUT_S = 10.0
+BUSY_TIMEOUT_S = 5.0
+"""How long a write waits for another process, in steps of `_BUSY_STEP_S`."""
+_BUSY_STEP_S = 0.2
 _READ_ROWS = 256
 
 _SCHEMA = """
@@ -85,33 +90,49 @@ class Store:
         self._write_lock = threading.Lock()
         self._read_lock = threading.Lock()
         self._closed = False
+        self._hurried = False
         try:
             self._open(directory)
         except OSError as error:
             raise StoreError(
                 f"the session store {self.path} cannot be opened ({error.strerror});"
-                " make its directory writable for you or set XDG_STATE_HOME"
+                f" {remedy(error)} or set XDG_STATE_HOME"
             ) from error
         except sqlite3.Error as error:
             raise self._translate(error) from error
 
     def _open(self, directory: str) -> None:
         os.makedirs(directory, mode=0o700, exist_ok=True)
+        os.chmod(directory, 0o700)
         # Made here, so that it is private before SQLite writes into it.
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._writer = self._connect()
-        version = self._writer.execute("PRAGMA user_version").fetchone()[0]
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(fd, 0o600)
+        finally:
+            os.close(fd)
+        version = self._look_at_version()
         if version > SCHEMA_VERSION:
             raise StoreError(
                 f"the session store {self.path} was written by a newer term2"
                 f" (schema {version}, this one knows {SCHEMA_VERSION}); update term2"
             )
+        self._writer = self._connect()
         self._writer.execute("PRAGMA journal_mode=WAL")
         self._writer.execute("PRAGMA synchronous=NORMAL")
         if version < SCHEMA_VERSION:
             self._create()
+        self._writer.execute(f"PRAGMA busy_timeout={int(_BUSY_STEP_S * 1000)}")
         self._reader = self._connect()
         self._reader.execute("PRAGMA query_only=ON")
+
+    def _look_at_version(self) -> int:
+        """The schema's version, by a connection that cannot change the file or its journal."""
+        # Without a journal nothing has to be recovered, and no file of one is to be made.
+        has_journal = os.path.exists(f"{self.path}-wal")
+        uri = f"file:{quote(self.path)}?mode=ro{'' if has_journal else '&immutable=1'}"
+        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+            version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        return version
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -121,6 +142,10 @@ class Store:
             check_same_thread=False,
             cached_statements=64,
         )
+
+    def hurry(self) -> None:
+        """From now on wait for nobody for long: the process is about to end."""
+        self._hurried = True
 
     def _create(self) -> None:
         # Two processes may start at once: the loser of the lock finds it done.
@@ -149,41 +174,43 @@ class Store:
     def create_session(self, session_id: str, cwd: str) -> None:
         """Add a session with its first event."""
         now = time.time_ns() // 1000
-        with self._write_lock:
-            self._begin()
-            try:
-                self._writer.execute(
-                    "INSERT INTO sessions (id, cwd, created_at, updated_at) VALUES (?, ?, ?, ?)",
-                    (session_id, cwd, now, now),
-                )
-                self._insert(session_id, 1, now, SessionCreated(cwd))
-                self._writer.execute("COMMIT")
-            except BaseException as error:
-                raise self._roll_back(error) from error
+        rows = [(1, SessionCreated(cwd), *event_to_row(SessionCreated(cwd)))]
+        with self._transaction():
+            self._writer.execute(
+                "INSERT INTO sessions (id, cwd, created_at, updated_at) VALUES (?, ?, ?, ?)",
+                (session_id, cwd, now, now),
+            )
+            self._insert(session_id, now, rows)
 
-    def append(self, session_id: str, seq: int, events: Sequence[Event]) -> None:
+    def append(
+        self,
+        session_id: str,
+        seq: int,
+        events: Sequence[Event],
+        hurried: Callable[[], bool] | None = None,
+    ) -> None:
         """
         Append events from position `seq` on, all or none.
 
         Once it returns, they survive a SIGKILL; the start and the end of a turn
-        are on the disk as well.
+        are on the disk as well. `hurried` says, while another process holds the
+        database, whether to give up at once.
         """
         durable = any(isinstance(event, TurnStarted | TurnEnded) for event in events)
         now = time.time_ns() // 1000
-        with self._write_lock:
-            self._begin(durable=durable)
-            try:
-                for position, event in enumerate(events, seq):
-                    self._insert(session_id, position, now, event)
-                    self._project(session_id, position, now, event)
-                self._writer.execute("COMMIT")
-            except BaseException as error:
-                raise self._roll_back(error) from error
+        # Made before the transaction: what cannot be stored must not hold it open.
+        rows = [(at, event, *event_to_row(event)) for at, event in enumerate(events, seq)]
+        with self._transaction(durable=durable, hurried=hurried):
+            self._insert(session_id, now, rows)
+            for position, event, _name, _data in rows:
+                self._project(session_id, position, now, event)
 
-    def _insert(self, session_id: str, seq: int, now: int, event: Event) -> None:
-        name, data = event_to_row(event)
-        self._writer.execute(
-            "INSERT INTO events VALUES (?, ?, ?, ?, ?)", (session_id, seq, now, name, data)
+    def _insert(
+        self, session_id: str, now: int, rows: Sequence[tuple[int, Event, str, str]]
+    ) -> None:
+        self._writer.executemany(
+            "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
+            [(session_id, seq, now, name, data) for seq, _event, name, data in rows],
         )
 
     def _project(self, session_id: str, seq: int, now: int, event: Event) -> None:
@@ -199,7 +226,8 @@ class Store:
             )
         elif isinstance(event, TitleSet):
             self._writer.execute(
-                "UPDATE sessions SET title = ? WHERE id = ?", (event.title, session_id)
+                "UPDATE sessions SET title = ? WHERE id = ?",
+                (replace_lone_surrogates(event.title), session_id),
             )
 
     def read(
@@ -258,27 +286,51 @@ class Store:
                 self._reader.close()
                 self._writer.close()
 
-    def _begin(self, *, durable: bool = False) -> None:
-        self._check_open()
+    @contextmanager
+    def _transaction(
+        self, *, durable: bool = False, hurried: Callable[[], bool] | None = None
+    ) -> Iterator[None]:
+        """All or nothing, and nothing left open, whatever goes wrong inside."""
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
+
+        def gives_up() -> bool:
+            late = time.monotonic() >= deadline
+            return late or self._hurried or (hurried is not None and hurried())
+
+        while not self._write_lock.acquire(timeout=_BUSY_STEP_S):
+            if gives_up():
+                raise StoreError(f"the session store {self.path} is busy; try again")
         try:
-            # Only outside a transaction; the commit then waits for the disk or not.
-            self._writer.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-            self._writer.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise self._translate(error) from error
+            self._check_open()
+            self._begin(gives_up, durable=durable)
+            yield
+            self._writer.execute("COMMIT")
+        except BaseException as error:
+            raise self._roll_back(error) from error
+        finally:
+            self._write_lock.release()
+
+    def _begin(self, gives_up: Callable[[], bool], *, durable: bool) -> None:
+        # Only outside a transaction; the commit then waits for the disk or not.
+        self._writer.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or gives_up():
+                    raise
+            else:
+                return
 
     def _roll_back(self, error: BaseException) -> BaseException:
         """Leave no transaction open, whatever went wrong; the error to raise."""
         try:
-            if self._writer.in_transaction:
+            if not self._closed and self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
         except sqlite3.Error as second:
             return self._translate(second)
-        if isinstance(error, sqlite3.Error):
-            return self._translate(error)
-        if isinstance(error, UnicodeError | ValueError | RecursionError):
-            return StoreError(f"an event cannot be stored: {type(error).__name__}")
-        return error
+        return self._translate(error) if isinstance(error, sqlite3.Error) else error
 
     def _query(self, statement: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
         self._check_open()

@@ -57,3 +57,15 @@ def _is_deeper(value: Any, levels: int) -> bool:
         if not layer:
             return False
     return True
+
+
+def shortened(value: Any, limit: int) -> Any:
+    """The value with each string that is longer than `limit` characters cut in its middle."""
+    if isinstance(value, str) and len(value) > limit:
+        half = limit // 2
+        return f"{value[:half]}[... {len(value) - 2 * half} characters ...]{value[-half:]}"
+    if isinstance(value, list):
+        return [shortened(item, limit) for item in value]
+    if isinstance(value, dict):
+        return {key: shortened(item, limit) for key, item in value.items()}
+    return value

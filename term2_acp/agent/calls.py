@@ -19,6 +19,7 @@ from term2_acp.agent.ports import (
     TerminalContent,
     TextContent,
     Tool,
+    ToolContent,
     ToolContext,
     ToolError,
     ToolKind,
@@ -61,12 +62,15 @@ __all__ = ["CallRunner", "Surroundings", "TurnLog"]
 logger = logging.getLogger(__name__)
 
 _MAX_PARALLEL = 8
+MAX_RAW_CHARACTERS = 64 * 1024
+"""A longer string of the arguments is shown by its two ends."""
 _READ_ONLY = frozenset({ToolKind.READ, ToolKind.SEARCH})
 _DENIED = (
     "The user denied this call, so it did not run."
     " Do not try it again; ask the user or go on without it."
 )
 _CANCELLED = "The call was cancelled."
+_FAILED = "The tool {} failed inside the agent; its stderr says why."
 
 
 @attrs.frozen
@@ -104,6 +108,8 @@ class CallRunner:
         self._is_nested = is_nested
         self._asking = 0
         self._asking_lock = threading.Lock()
+        # The terminal that a call shows stays when the call is cancelled.
+        self._terminals: dict[str, tuple[ToolContent, ...]] = {}
 
     def as_logged(self, calls: Sequence[PlannedCall]) -> tuple[PlannedCall, ...]:
         """The calls as they are stored and told to the model again: without credentials."""
@@ -140,10 +146,16 @@ class CallRunner:
             threading.Thread(target=run, args=(call,), name=f"term2-{call.tool_call_id}")
             for call in calls[1:]
         ]
-        for thread in threads:
-            thread.start()
+        started = []
+        for thread, call in zip(threads, calls[1:], strict=True):
+            try:
+                thread.start()
+                started.append(thread)
+            except RuntimeError:
+                # The machine gives no more threads: then one after the other.
+                run(call)
         run(calls[0])
-        for thread in threads:
+        for thread in started:
             thread.join()
         self._log.cancel.raise_if_cancelled()
         if errors:
@@ -171,11 +183,15 @@ class CallRunner:
             plan = tool.plan(params, self._around.workspace)
         except ToolError as error:
             return self._refuse(call, str(error), note, tool)
+        except Exception:
+            logger.exception("the plan of the tool %s failed", tool.name)
+            return self._refuse(call, _FAILED.format(tool.name), note, tool)
         self._create(call, tool, plan)
         try:
             outcome = self._run_judged(call, tool, params, plan)
         except Cancelled:
-            self._end(call, ToolStatus.CANCELLED, ToolOutcome(_CANCELLED))
+            shown = self._terminals.get(call.tool_call_id, ())
+            self._end(call, ToolStatus.CANCELLED, ToolOutcome(_CANCELLED, content=shown))
             raise
         if outcome.failed:
             self._end(call, ToolStatus.FAILED, outcome, note)
@@ -210,9 +226,7 @@ class CallRunner:
             raise
         except Exception:
             logger.exception("the tool %s failed", tool.name)
-            return ToolOutcome(
-                f"The tool {tool.name} failed inside the agent; its stderr says why.", failed=True
-            )
+            return ToolOutcome(_FAILED.format(tool.name), failed=True)
 
     def _ask(self, call: PlannedCall, tool: Tool, plan: CallPlan, judgement: Judgement) -> bool:
         """Ask the client; whether the call may run. In doubt it may not."""
@@ -277,6 +291,7 @@ class CallRunner:
     def _open_terminal(self, call: PlannedCall, command: str) -> LiveTerminal:
         redactor = self._around.redactor
         terminal = LiveTerminal(new_id("term"), self._log.emit, redactor)
+        self._terminals[call.tool_call_id] = (TerminalContent(terminal.terminal_id),)
         self._log.emit(
             TerminalOpened(
                 terminal.terminal_id, redactor.text(command), self._around.workspace.root
@@ -339,6 +354,7 @@ class CallRunner:
 
     def _raw_input(self, call: PlannedCall) -> Any:
         try:
-            return self._around.redactor.value(strictjson.loads(call.arguments))
+            shown = self._around.redactor.value(strictjson.loads(call.arguments))
+            return strictjson.shortened(shown, MAX_RAW_CHARACTERS)
         except ValueError:
             return self._around.redactor.text(call.arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import stat
 import time
 
 from term2_acp.agent.ports import ToolError
@@ -13,7 +14,7 @@ from term2_acp.workspace import Workspace
 GUIDE_BYTES = 32 * 1024
 """So much of a project's own instructions is used."""
 _GUIDES = ("AGENTS.md", "CLAUDE.md")
-_HEAD_BYTES = 512
+_START_BYTES = 4096
 _REF = "ref: refs/heads/"
 _RULES = """\
 You are term2, a coding agent inside the user's editor.
@@ -70,13 +71,23 @@ def _git_state(workspace: Workspace) -> str:
         return "not a repository"
     try:
         if os.path.isfile(marker):
-            with open(marker, encoding="utf-8") as file:
-                link = file.read(4096).removeprefix("gitdir:").strip()
+            link = _read_start(marker).removeprefix("gitdir:").strip()
             marker = os.path.join(workspace.root, link)
-        with open(os.path.join(marker, "HEAD"), encoding="utf-8") as file:
-            head = file.read(_HEAD_BYTES).strip()
+        head = _read_start(os.path.join(marker, "HEAD")).strip()
     except (OSError, ValueError):
         return "a repository"
     if head.startswith(_REF) and head.removeprefix(_REF).isprintable():
         return f"on branch {head.removeprefix(_REF)}"
     return "a repository without a branch checked out"
+
+
+def _read_start(path: str) -> str:
+    """The beginning of a regular file; a FIFO in its place must not hold the turn."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            message = f"{path} is no regular file"
+            raise ValueError(message)
+        return os.read(fd, _START_BYTES).decode("utf-8")
+    finally:
+        os.close(fd)

@@ -6,7 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from term2_acp.agent.cancel import Cancelled
-from term2_acp.errors import InvalidParamsError, RequestCancelledError
+from term2_acp.errors import (
+    InvalidParamsError,
+    RequestCancelledError,
+    SessionNotFoundError,
+)
 from term2_acp.replay import items
 from term2_acp.rpc.calls import Call, Deferred
 from term2_acp.wire import shared
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
     from term2_acp.replay import Item
     from term2_acp.sessions import Session
     from term2_acp.store import SessionRecord
+
+CLOSE_TIMEOUT_S = 10.0
+"""How long a close waits for the turn that it cancelled (spec section 5)."""
 
 T = TypeVar("T")
 Params = dict[str, Any]
@@ -87,9 +94,14 @@ class SessionHandlers:
         def run() -> Any:
             try:
                 session = self._registry.resume(session_id, cwd, call.cancel)
+            except Cancelled:
+                raise RequestCancelledError from None
+            try:
                 if replay:
                     self._replay(call, session)
             except Cancelled:
+                if session.closing.cancelled:
+                    raise SessionNotFoundError(session_id) from None
                 raise RequestCancelledError from None
             return {}
 
@@ -116,10 +128,10 @@ class SessionHandlers:
         finish = self._registry.start_closing(request.session_id)
 
         def run() -> Any:
-            finish()
+            finish(CLOSE_TIMEOUT_S)
             return {}
 
-        return Deferred(run, foreground=True)
+        return Deferred(run, foreground=True, abandon=lambda: finish(0))
 
     def _structure(self, params: Params, cls: type[T]) -> T:
         return structure_params(self._converter, params, cls)

@@ -26,8 +26,10 @@ class Notifications:
         """Wait while too much of the session is queued, until `cancel` is set."""
         self._writer.wait_for_room(session_id, cancel)
 
-    def _send(self, session_id: str, update: Any) -> None:
-        self._writer.send_update(session_id, self._notification(session_id, update))
+    def _send(self, session_id: str, update: Any, *, is_essential: bool = True) -> None:
+        self._writer.send_update(
+            session_id, self._notification(session_id, update), is_essential=is_essential
+        )
 
     def _send_chunk(
         self,

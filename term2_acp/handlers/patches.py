@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 from term2_acp.agent.ports import FileChange
 
 _CONTEXT = 3
-# Past this many differing lines the matcher's cost is not worth a finer diff.
-_MATCHED_LINES = 4000
+# A coarser diff is given where matching line by line would hold up the session. The
+# matcher looks at each pair of equal lines, once for each stretch that it finds.
+_MATCHING_COST = 200_000
 _NO_NEWLINE = "\\ No newline at end of file\n"
 
 
@@ -19,6 +21,8 @@ def git_patch(changes: Iterable[FileChange]) -> str:
 
 
 def _section(change: FileChange) -> Iterator[str]:
+    if change.old == change.new:
+        return
     path = _quote(change.path)
     yield f"diff --git {path} {path}\n"
     if change.old is None:
@@ -26,8 +30,6 @@ def _section(change: FileChange) -> Iterator[str]:
     elif change.new is None:
         yield "deleted file mode 100644\n"
     old, new = _lines(change.old or ""), _lines(change.new or "")
-    if old == new:
-        return
     yield f"--- {'/dev/null' if change.old is None else path}\n"
     yield f"+++ {'/dev/null' if change.new is None else path}\n"
     yield from _hunks(old, new)
@@ -92,7 +94,7 @@ def _groups(old: Sequence[str], new: Sequence[str]) -> list[list[Opcode]]:
     # Context is kept so that grouping works across the edges.
     start, keep = max(head - _CONTEXT, 0), max(tail - _CONTEXT, 0)
     old_part, new_part = old[start : len(old) - keep], new[start : len(new) - keep]
-    if max(len(old_part), len(new_part)) > _MATCHED_LINES:
+    if _cost(old_part, new_part) > _MATCHING_COST:
         inner = head - start, len(old_part) - (tail - keep), len(new_part) - (tail - keep)
         opcodes: list[Opcode] = [
             ("equal", 0, inner[0], 0, inner[0]),
@@ -109,3 +111,9 @@ def _groups(old: Sequence[str], new: Sequence[str]) -> list[list[Opcode]]:
         [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in group]
         for group in groups
     ]
+
+
+def _cost(old: Sequence[str], new: Sequence[str]) -> int:
+    """Pairs of equal lines, and the lines themselves: what the matcher has to look at."""
+    counts = Counter(old)
+    return 10 * (len(old) + len(new)) + sum(counts[line] for line in new)

@@ -58,7 +58,9 @@ class UpdatesV2(Notifications):
             case _:
                 update = project(event)
                 if update is not None:
-                    self._send(session_id, update)
+                    # The echo of a prompt is as large as the client made it.
+                    echo = isinstance(event, UserMessage)
+                    self._send(session_id, update, is_essential=not echo)
 
     def replay(self, session_id: str, history: Iterable[Item]) -> Iterator[None]:
         """Queue the whole items of the history, one at each step."""

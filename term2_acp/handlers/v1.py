@@ -75,7 +75,7 @@ class HandlersV1(SessionHandlers):
                 raise InternalError(outcome.message or "the turn failed; see the agent's stderr")
             return self._converter.unstructure(v1.PromptResponse(str(outcome.reason)))
 
-        return Deferred(run, foreground=True)
+        return Deferred(run, foreground=True, abandon=lambda: turn.session.refuse(turn))
 
 
 def _nothing() -> None:

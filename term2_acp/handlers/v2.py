@@ -48,7 +48,7 @@ class HandlersV2(SessionHandlers):
             self._runner.run(turn, accepted=lambda: call.respond({}))
             return {}
 
-        return Deferred(run, foreground=True)
+        return Deferred(run, foreground=True, abandon=lambda: turn.session.refuse(turn))
 
 
 def _refuse_extras(params: Params) -> None:

@@ -73,14 +73,22 @@ class Deferred:
 
     `run` is called on a worker; what it returns answers the request unless it was
     answered already. `foreground` work belongs to a live session (one prompt, one
-    close) and never queues behind other requests.
+    close) and never queues behind other requests. `abandon` is called instead of
+    `run` when no worker can be had.
     """
 
-    __slots__ = ("foreground", "run")
+    __slots__ = ("abandon", "foreground", "run")
 
-    def __init__(self, run: Callable[[], Any], *, foreground: bool = False) -> None:
+    def __init__(
+        self,
+        run: Callable[[], Any],
+        *,
+        foreground: bool = False,
+        abandon: Callable[[], None] | None = None,
+    ) -> None:
         self.run = run
         self.foreground = foreground
+        self.abandon = abandon
 
 
 class BatchAnswer:

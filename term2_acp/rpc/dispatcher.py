@@ -228,6 +228,8 @@ class Dispatcher:
         except PoolFullError:
             call.fail(InternalError("too many requests are waiting; try again later"))
             self._unregister(call)
+            if deferred.abandon is not None:
+                deferred.abandon()
 
     def _register(self, call: Call) -> None:
         key = (type(call.request_id), call.request_id)

@@ -40,7 +40,9 @@ class Engine:
         Raises:
             AcpError: the handler's error, or `MethodNotFoundError`.
         """
-        request = {"jsonrpc": "2.0", "id": 0, "method": call.method, "params": params}
+        # Positional parameters bind to no method of ours; an empty array would.
+        given = [params] if isinstance(params, list) else params
+        request = {"jsonrpc": "2.0", "id": 0, "method": call.method, "params": given}
         response = dispatch_to_response(
             "",
             methods=self._methods,

@@ -35,13 +35,13 @@ class Chunk:
         self, key: Hashable, payload: str | bytes, build: Callable[[Any], Any], overhead: int = 200
     ) -> None:
         self.key = key
-        self.size = len(payload) + overhead
+        self.size = _bytes_of(payload) + overhead
         self._pieces = [payload]
         self._build = build
 
     def join(self, other: Chunk) -> int:
         """Append the other chunk's payload; returns by how many bytes this one grew."""
-        grown = sum(map(len, other._pieces))
+        grown = sum(map(_bytes_of, other._pieces))
         self._pieces += other._pieces
         self.size += grown
         return grown
@@ -54,13 +54,27 @@ class Chunk:
         return encode(self._build(type(first)().join(self._pieces)))  # type: ignore[arg-type]
 
 
+def _bytes_of(payload: str | bytes) -> int:
+    if isinstance(payload, bytes) or payload.isascii():
+        return len(payload)
+    return len(payload.encode("utf-8", "surrogatepass"))
+
+
 class _Frame:
     """A queued message: encoded already, or a chunk that may still grow."""
 
-    __slots__ = ("chunk", "data", "session_id", "size")
+    __slots__ = ("chunk", "data", "is_essential", "session_id", "size")
 
-    def __init__(self, session_id: str | None, data: bytes | None, chunk: Chunk | None) -> None:
+    def __init__(
+        self,
+        session_id: str | None,
+        data: bytes | None,
+        chunk: Chunk | None,
+        *,
+        is_essential: bool = True,
+    ) -> None:
         self.session_id = session_id
+        self.is_essential = is_essential and chunk is None
         self.data = data
         self.chunk = chunk
         self.size = len(data) if data is not None else chunk.size if chunk else 0
@@ -92,9 +106,9 @@ class Outbox:
         """Queue a response or a request of ours."""
         self._put(_Frame(None, encode(message), None))
 
-    def put_update(self, session_id: str, message: Any) -> None:
+    def put_update(self, session_id: str, message: Any, *, is_essential: bool = True) -> None:
         """Queue an update of a session as it is."""
-        self._put(_Frame(session_id, encode(message), None))
+        self._put(_Frame(session_id, encode(message), None, is_essential=is_essential))
 
     def put_chunk(self, session_id: str, chunk: Chunk) -> None:
         """Queue a chunk, joined with its neighbour when the queue is long."""
@@ -175,7 +189,7 @@ class Outbox:
 
     def _account(self, frame: _Frame, size: int) -> None:
         self._bytes += size
-        if frame.chunk is None:
+        if frame.is_essential:
             self._essential_bytes += size
         if frame.session_id is not None:
             total = self._session_bytes.get(frame.session_id, 0) + size

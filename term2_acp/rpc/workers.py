@@ -51,8 +51,9 @@ class WorkerPool:
                 self._tasks.append(task)
                 self._changed.notify()
             elif len(self._threads) < self._max_threads:
-                self._tasks.append(task)
                 self._start_thread()
+                self._tasks.append(task)
+                self._changed.notify()
             elif len(self._tasks) < self._max_queued + self._idle:
                 self._tasks.append(task)
             else:
@@ -72,7 +73,13 @@ class WorkerPool:
         self._threads.add(thread)
         # A starting thread is as good as idle: a task waits for it already.
         self._idle += 1
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            # The machine gives no more threads.
+            self._idle -= 1
+            self._threads.discard(thread)
+            raise PoolFullError from None
 
     def _run(self) -> None:
         while (task := self._next_task()) is not None:

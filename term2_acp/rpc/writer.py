@@ -48,9 +48,13 @@ class Writer:
         """Queue a response or a request of ours; never waits and is never dropped."""
         self._outbox.put(message)
 
-    def send_update(self, session_id: str, message: Any) -> None:
-        """Queue a session's notification; never waits (see `wait_for_room`)."""
-        self._outbox.put_update(session_id, message)
+    def send_update(self, session_id: str, message: Any, *, is_essential: bool = True) -> None:
+        """
+        Queue a session's notification; never waits (see `wait_for_room`).
+
+        Too many essential ones that are not read mean that the client is gone.
+        """
+        self._outbox.put_update(session_id, message, is_essential=is_essential)
 
     def send_chunk(self, session_id: str, chunk: Chunk) -> None:
         """Queue a session's text or terminal chunk; never waits (see `wait_for_room`)."""

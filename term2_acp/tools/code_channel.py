@@ -87,6 +87,9 @@ class CodeChannel:
         except Exception as error:  # noqa: BLE001  raised again by whoever runs the code
             self.failure = error
             on_failure()
+        finally:
+            # Code that waits for an answer goes on, and its next call fails at once.
+            self._ours.shutdown(socket.SHUT_RDWR)
 
     def _lines(self) -> Iterator[bytes | None]:
         """Yield what comes in; None for a line that is too long and was discarded."""

@@ -7,13 +7,13 @@ what the model is told and what is accepted cannot differ.
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from types import NoneType
-from typing import Any, NoReturn, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import attrs
 
+from term2_acp import strictjson
 from term2_acp.agent.ports import Tool, ToolError
 from term2_acp.surrogates import replace_in_value
 from term2_acp.tools.structuring import ParameterProblems, kind_of, structure
@@ -65,10 +65,8 @@ def parse_arguments(tool: Tool, arguments_json: str) -> Any:
             message names it and what would be right.
     """
     try:
-        value = replace_in_value(
-            json.loads(arguments_json.strip() or "{}", parse_constant=_refuse_constant)
-        )
-    except (ValueError, RecursionError) as error:
+        value = replace_in_value(strictjson.loads(arguments_json.strip() or "{}"))
+    except ValueError as error:
         raise ToolError(
             f"the arguments of {tool.name} are not valid JSON ({error}); "
             "send one JSON object that holds the parameters."
@@ -106,7 +104,3 @@ def _type_schema(declared: Any) -> dict[str, Any]:
     if len(alternatives) == 1:
         return _type_schema(alternatives[0])
     raise TypeError(f"no JSON schema for a parameter of type {declared!r}")
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")

@@ -44,6 +44,7 @@ class ServerProcess:
         self._changed = threading.Condition()
         self._stderr = bytearray()
         self._paused = False
+        self._stderr_paused = False
         self._stdout_broken = False
         self._wake_read, self._wake_write = os.pipe()
         self.popen = subprocess.Popen(
@@ -109,6 +110,17 @@ class ServerProcess:
             self._paused = False
             self._changed.notify_all()
 
+    def pause_stderr(self) -> None:
+        """Stop reading standard error (one read may be under way)."""
+        with self._changed:
+            self._stderr_paused = True
+
+    def resume_stderr(self) -> None:
+        """Read standard error again."""
+        with self._changed:
+            self._stderr_paused = False
+            self._changed.notify_all()
+
     def break_stdout(self) -> None:
         """Close our end of the server's standard output, as an editor that died."""
         with self._changed:
@@ -148,6 +160,7 @@ class ServerProcess:
             self.popen.kill()
         self.popen.wait()
         self.resume_reading()
+        self.resume_stderr()
         os.write(self._wake_write, b"x")
         for thread in self._threads:
             thread.join(10)
@@ -186,3 +199,4 @@ class ServerProcess:
         while data := os.read(self._stderr_pipe.fileno(), READ_SIZE):
             with self._changed:
                 self._stderr += data
+                self._changed.wait_for(lambda: not self._stderr_paused)

@@ -124,6 +124,17 @@ def test_the_same_call_twice_is_two_calls(chat):
     assert [("read", '{"a": 1}')] * 2 == calls_of(chat, *pieces)
 
 
+def test_ids_tell_calls_apart_where_nothing_else_does(chat):
+    """Two calls of one name under one index are two, because their ids differ."""
+    pieces = [
+        piece("", index=0, id="x", name="read"),
+        piece('{"a": 1}', index=0),
+        piece("", index=0, id="y", name="read"),
+        piece('{"a": 2}', index=0),
+    ]
+    assert [("read", '{"a": 1}'), ("read", '{"a": 2}')] == calls_of(chat, *pieces)
+
+
 def test_a_stop_with_calls_is_a_call_for_tools(chat):
     """Some servers end with `stop` although they ask for tools."""
     pieces = [piece('{"a": 1}', index=0, id="x", name="read")]

@@ -156,6 +156,20 @@ def test_thinking_alone_is_not_sent_back(messages):
     assert b"long" not in messages.requests[1].raw
 
 
+def test_a_step_does_not_end_with_thinking(messages):
+    """Where the call that a thought led to was cut, the thought is not sent back either."""
+    thinking = {"type": "thinking", "thinking": "Hm", "signature": "s"}
+    state = {"blocks": [{"type": "text", "length": 2}, thinking, {"type": "tool_use"}]}
+    history: list[ModelMessage] = [
+        UserTurn("Hello"),
+        AssistantTurn("So", provider="scripted", state=state),
+        UserTurn("Go on"),
+    ]
+    messages.step(ScriptedStep(text="Done"))
+    take_step(provider_for(messages), history)
+    assert [{"type": "text", "text": "So"}] == messages.requests[0].body["messages"][1]["content"]
+
+
 def test_a_call_without_arguments_is_an_empty_object(messages):
     """A block that ends without any piece is a call with no arguments."""
     call = {"type": "tool_use", "id": "t", "name": "list", "input": {}}

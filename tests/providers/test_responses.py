@@ -8,6 +8,7 @@ import pytest
 
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.model import (
+    AssistantTurn,
     FinishReason,
     ModelMessage,
     ProviderError,
@@ -149,6 +150,19 @@ def test_reasoning_that_led_to_nothing_is_not_sent_back(responses):
     assert b"reasoning" not in b"".join(
         str(item).encode() for item in responses.requests[1].body["input"]
     )
+
+
+def test_a_step_does_not_end_with_reasoning(responses):
+    """Where the call that a thought led to was cut, the thought is not sent back either."""
+    items = [{"type": "message", "length": 2}, reasoning_item(0, "Hm"), {"type": "function_call"}]
+    history: list[ModelMessage] = [
+        UserTurn("Hello"),
+        AssistantTurn("So", provider="scripted", state={"items": items}),
+        UserTurn("Go on"),
+    ]
+    responses.step(ScriptedStep(text="Done"))
+    take_step(provider_for(responses), history)
+    assert {"role": "assistant", "content": "So"} == responses.requests[0].body["input"][1]
 
 
 def test_reasoning_that_was_not_sealed_is_not_sent_back(responses):

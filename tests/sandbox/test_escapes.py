@@ -195,7 +195,9 @@ def test_unix_socket_of_the_host_is_masked(machine: Machine, where: str) -> None
         server.bind(str(path))
         path.chmod(0o777)
         server.listen()
-        threading.Thread(target=_accept, args=(server, connected), daemon=True).start()
+        threading.Thread(
+            target=_accept, args=(server, connected), name="test-accept", daemon=True
+        ).start()
         machine.open_session()
         ran = machine.run(
             f"python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('{path}')\""

@@ -31,6 +31,39 @@ def test_private_folders_are_the_users_alone(tmp_path: Path) -> None:
     policy.discard()
 
 
+@needs_bwrap
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o177], ids=oct)
+def test_umask_does_not_matter(tmp_path: Path, umask: int) -> None:
+    """All of our files have mode 0600 and all of our folders 0700, but what is /tmp inside."""
+    (tmp_path / "workspace").mkdir()
+    before = os.umask(umask)
+    try:
+        policy = Policy.for_workspace(
+            str(tmp_path / "workspace"), state_dir=str(tmp_path / "a/state"), session="s"
+        )
+        seen: list[Path] = []
+        result = Process(policy, "echo x").run(
+            timeout_s=30, on_output=lambda _: seen.extend((tmp_path / "a/state").rglob("*"))
+        )
+    finally:
+        os.umask(before)
+    assert 0 == result.exit_code, result
+    names = {path.name for path in seen}
+    assert {"lock", "git-ignore", "home", "stubs", "sessions", "s"} < names
+    assert any(name.endswith(".json") for name in names)
+    modes = {
+        path.name: stat.S_IMODE(path.stat().st_mode) for path in seen if path.name.count(".") == 0
+    }
+    tmp = modes.pop("tmp")
+    assert 0o1777 == tmp
+    policy.discard()
+    assert {} == {
+        name: oct(mode)
+        for name, mode in modes.items()
+        if mode != (0o600 if name in ("lock", "git-ignore", "ignore") else 0o700)
+    }
+
+
 @pytest.mark.parametrize(
     ("workspace", "words"),
     [

@@ -258,11 +258,13 @@ def test_kill_while_the_receiver_blocks(policy: Policy) -> None:
 
 
 def test_clock_stands_still_while_the_receiver_blocks(policy: Policy) -> None:
-    """A slow receiver does not use up the command's time."""
-    result_after = Process(policy, "echo x; sleep 0.3; exit 7").run(
-        timeout_s=2, on_output=lambda _: time.sleep(2.5)
+    """A receiver that waits for something longer does not use up the command's time."""
+    slower: list[Result] = []
+    result = Process(policy, "echo x; sleep 0.3; exit 7").run(
+        timeout_s=2, on_output=lambda _: slower.append(run(policy, "sleep 2.5")[0])
     )
-    assert (7, False) == (result_after.exit_code, result_after.timed_out)
+    assert [0] == [other.exit_code for other in slower]
+    assert (7, False) == (result.exit_code, result.timed_out)
 
 
 def test_exception_of_the_receiver_kills_and_goes_on(policy: Policy) -> None:

@@ -265,15 +265,7 @@ def test_there_is_no_event_loop():
     ]
 
 
-def but(folder, reason):
-    """A folder in which the rule is broken at present."""
-    return pytest.param(folder, marks=pytest.mark.xfail(strict=True, reason=reason))
-
-
-@pytest.mark.parametrize(
-    "folder",
-    ["term2_acp", "sandbox", but("tests", "tests/sandbox/test_process.py sleeps in a callback")],
-)
+@pytest.mark.parametrize("folder", ["term2_acp", "sandbox", "tests"])
 def test_nobody_sleeps(folder):
     """Every wait is for something, and can be interrupted."""
     found = [
@@ -292,15 +284,7 @@ def test_nobody_sleeps(folder):
     assert [] == found
 
 
-@pytest.mark.parametrize(
-    "folder",
-    [
-        "term2_acp",
-        "sandbox",
-        "scripts",
-        but("tests", "tests/sandbox/test_escapes.py starts a thread without a name"),
-    ],
-)
+@pytest.mark.parametrize("folder", ["term2_acp", "sandbox", "scripts", "tests"])
 def test_every_thread_has_a_name(folder):
     """A stack dump and a log say whose it is."""
     assert [] == [

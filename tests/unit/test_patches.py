@@ -123,9 +123,6 @@ def test_any_name_of_a_file_is_understood(tmp_path, name, old, new):
     assert wanted(changes) == applied(changes, str(tmp_path))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the section of an empty file names no file that git would take"
-)
 @pytest.mark.parametrize(("old", "new"), [(None, ""), ("", None)], ids=["add", "delete"])
 def test_an_empty_file_can_be_added_and_deleted(tmp_path, old, new):
     """A section without hunks still says which file it is."""
@@ -133,7 +130,6 @@ def test_an_empty_file_can_be_added_and_deleted(tmp_path, old, new):
     assert wanted(changes) == applied(changes, str(tmp_path))
 
 
-@pytest.mark.xfail(strict=True, reason="a header without a change is given")
 def test_a_change_that_changes_nothing_has_no_section():
     """As the docstring of `git_patch` says."""
     assert "" == git_patch([FileChange("/file", "same\n", "same\n")])
@@ -193,11 +189,6 @@ assert git_patch([FileChange("/data.csv", old, new)])
 """
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=subprocess.TimeoutExpired,
-    reason="SequenceMatcher takes minutes for lines that repeat, inside the session's emit lock",
-)
 def test_lines_that_repeat_do_not_stop_the_session():
     """A table of 1500 rows is compared within the second that a cancel has."""
     subprocess.run([sys.executable, "-c", SLOW], cwd=ROOT, timeout=4, check=True)

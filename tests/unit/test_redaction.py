@@ -12,8 +12,8 @@ from term2_acp.redaction import MARKER, RedactedStream, Redactor
 
 SECRET = "s3cr3t-value-42"
 TOKENS = [
-    "sk-abcdefghijklmnopqrstuvwx",
-    "sk-ant-api03-abcdefghijklmnop_qrstuvwx",
+    "sk-Abcd3fghIjklmnop9rstuvwx",
+    "sk-ant-api03-Abcdefgh1jklmnop_qrstuvwx",
     "ghp_" + "a1B2" * 9,
     "github_pat_" + "a1B2" * 9,
     "glpat-" + "a1B2" * 5,
@@ -23,7 +23,13 @@ TOKENS = [
     "npm_" + "a1B2" * 9,
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijk",
 ]
-KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----"
+BODY = "MIIEpAIBAAKCAQEA7bq1c2d3e4f5g6h7i8j9k0lmnopqrstuv+/wxyz01234567\n" * 3
+KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}-----END RSA PRIVATE KEY-----"
+ENCRYPTED = (
+    "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n"
+    f"{BODY}-----END RSA PRIVATE KEY-----"
+)
+PGP = f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{BODY}-----END PGP PRIVATE KEY BLOCK-----"
 
 
 @pytest.fixture(name="redactor")
@@ -31,7 +37,7 @@ def _redactor() -> Redactor:
     return Redactor({"MY_API_KEY": SECRET, "UMLAUT_PASSWORD": "paßwort-größe"})
 
 
-@pytest.mark.parametrize("secret", [SECRET, "paßwort-größe", KEY, *TOKENS])
+@pytest.mark.parametrize("secret", [SECRET, "paßwort-größe", KEY, ENCRYPTED, PGP, *TOKENS])
 def test_secrets_are_replaced(redactor, secret):
     """Values of secret-looking variables, well-known tokens and private keys."""
     assert redactor.text(f"before {secret} after") == f"before {MARKER} after"
@@ -93,3 +99,71 @@ def test_any_cutting_gives_no_secret_away(parts, cuts):
 def test_ordinary_output_is_not_held_back(redactor):
     """A line of progress is shown at once."""
     assert RedactedStream(redactor).feed(b"Compiling 3 of 7\n") == b"Compiling 3 of 7\n"
+
+
+@pytest.mark.parametrize("before", ["\x1b[01;31m", "line\\n", "%3D", "TOKEN_", "'", "x"], ids=ascii)
+def test_a_token_needs_nothing_before_it(redactor, before):
+    """Colour codes, escapes and names stand right before tokens."""
+    for token in TOKENS[2:]:
+        assert redactor.text(f"{before}{token} ") == f"{before}{MARKER} "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if line == '-----BEGIN PRIVATE KEY-----':\n    return parse(line)\n",
+        ".sk-folding-cube-animation-delay { animation: sk-loading-skeleton-container--wide }",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        "AKIA is not enough, nor is sk-short or ghp_short",
+    ],
+)
+def test_ordinary_source_text_stays(redactor, text):
+    """What only looks like a beginning is not taken for a secret."""
+    assert redactor.text(text) == text
+
+
+@pytest.mark.parametrize(
+    "value", ["/AbCd1fGhIjKlMnOpQrStUvWxYz0123456789+/=", "q" * 40, "line-one-1\n", "two\nlines-2"]
+)
+def test_odd_values_of_secret_variables_are_found(value):
+    """Base64 that begins with a slash, many letters, a line feed at the end or within."""
+    redactor = Redactor({"AWS_SECRET_KEY": value})
+    assert value.strip() not in redactor.text(f"x {value.strip()} y")
+    escaped = json.dumps({"a": value.strip()})
+    assert redactor.text(escaped) == f'{{"a": "{MARKER}"}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-eyJ" * 400_000,
+        "eyJ" + "a" * 1_600_000,
+        "sk-" * 500_000,
+        "-----BEGIN RSA PRIVATE KEY-----\n" + "y\n" * 800_000,
+        "-----BEGIN " * 150_000,
+        "ghp_" * 400_000,
+        "a.eyJ" * 300_000,
+    ],
+    ids=lambda text: text[:14],
+)
+def test_hostile_text_costs_no_more_than_its_length(redactor, text):
+    """1.6 MB of what the patterns begin with, at once and as a stream, in bounded memory."""
+    redactor.text(text)
+    stream = RedactedStream(redactor)
+    data = text.encode()
+    for start in range(0, len(data), 65536):
+        stream.feed(data[start : start + 65536])
+        assert stream.waiting <= 16 * 1024
+    stream.finish()
+
+
+def test_a_key_that_never_ends_is_dropped_and_the_rest_is_shown(redactor):
+    """Nothing of its body is shown; what comes after it is."""
+    stream = RedactedStream(redactor)
+    shown = stream.feed(b"before\n-----BEGIN RSA PRIVATE KEY-----\n")
+    for _ in range(100):
+        shown += stream.feed(BODY.encode())
+    shown += stream.feed(b"!! after\n") + stream.finish()
+    assert shown.startswith(b"before\n[REDACTED]")
+    assert shown.endswith(b"!! after\n")
+    assert b"MIIE" not in shown

@@ -171,9 +171,6 @@ def test_a_prompt_that_cannot_be_stored_is_refused_and_frees_the_slot(desk):
     desk.session.admit(PROMPT)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a turn whose begin failed is never settled: the close waits its 10 s"
-)
 def test_a_close_does_not_wait_for_a_prompt_that_was_refused(desk):
     """The prompt was admitted, the close came behind it, then the store failed."""
     turn = desk.session.admit(PROMPT)
@@ -201,9 +198,6 @@ def test_the_end_is_shown_although_it_cannot_be_stored(desk):
     desk.session.admit(PROMPT)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="while a replay holds updates back, an end that is not in the log is lost"
-)
 def test_the_end_is_shown_after_a_replay_although_it_cannot_be_stored(desk):
     """What was held back is read from the log, and this is not in it."""
     turn = desk.begin()

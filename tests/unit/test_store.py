@@ -307,9 +307,6 @@ def test_a_newer_store_is_refused_untouched(directory, store, version):
     assert before == refused(directory, f"newer term2.*{version}.*update term2")
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the refused store's connection checkpoints the newer version's WAL"
-)
 def test_a_newer_store_with_a_journal_is_refused_untouched(directory, store, tmp_path):
     """A newer version that was killed left a journal; that is its own to recover."""
     add_prompted(store, "s")
@@ -413,9 +410,6 @@ def nested(depth):
     return value
 
 
-@pytest.mark.xfail(
-    strict=True, reason="only sqlite3.Error rolls back: the transaction stays open for good"
-)
 @pytest.mark.parametrize(
     "fail",
     [
