@@ -270,7 +270,7 @@ def _diff(change: ports.FileChange) -> v1.Diff:
     old, new = change.old, change.new or ""
     if old is not None and len(old) + len(new) > _WHOLE_TEXT:
         old, new = _changed_region(old, new)
-    return v1.Diff(change.path, new, old)
+    return v1.Diff(change.path, old, new)
 
 
 def _changed_region(old: str, new: str) -> tuple[str, str]:

@@ -97,12 +97,12 @@ class AgentThoughtChunk:
 
 @attrs.frozen
 class Diff:
-    """Tool content: one changed file."""
+    """Tool content: one changed file; `oldText` is null for a new one, never left out."""
 
     tag: ClassVar = ("type", "diff")
     path: str
+    old_text: str | None
     new_text: str
-    old_text: str | None = None
 
 
 ToolCallContent = Content | Diff

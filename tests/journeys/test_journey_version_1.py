@@ -104,7 +104,9 @@ def test_calls_edits_and_plans_have_the_shapes_of_version_1(editor, session, pro
     ]
     assert next(u.kind for u in updates if "toolCallId" in u.body) == "tool_call"
     path = str(project / "new/a.txt")
-    assert created["content"] == [{"type": "diff", "path": path, "newText": "one\n"}]
+    assert created["content"] == [
+        {"type": "diff", "path": path, "oldText": None, "newText": "one\n"}
+    ]
     assert replaced["content"] == [
         {"type": "diff", "path": path, "oldText": "one\n", "newText": "two\n"}
     ]
