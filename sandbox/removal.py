@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -16,8 +17,8 @@ def remove_tree(path: str) -> OSError | None:
     """
     Remove the folder `path` with everything in it; no program may be at work in it.
 
-    Deep folders are first moved up to the top one, so that neither the length of a
-    path nor the number of descriptors nor the stack grows with the depth.
+    The way down and up again is gone with one descriptor, through `..`, so that neither
+    the length of a path nor the number of descriptors nor the stack grows with the depth.
 
     Returns:
         The first error; whatever could be removed all the same is gone.
@@ -26,17 +27,30 @@ def remove_tree(path: str) -> OSError | None:
     with removal.trying():
         parent = os.open(os.path.dirname(path), _FOLDER)
         try:
-            removal.run(os.path.basename(path), parent)
+            removal.descend(os.path.basename(path), parent)
+            removal.run()
         finally:
+            removal.close()
             os.close(parent)
     return removal.failure
 
 
+@attrs.frozen
+class _Level:
+    """A folder on the way down: its name, the parent's identity, and what is still to do."""
+
+    name: str
+    parent: os.stat_result
+    folders: list[str]
+
+
 @attrs.define
 class _Removal:
-    """The removal of one tree, and what went wrong first."""
+    """The removal of one tree: where it is, and what went wrong first."""
 
     failure: OSError | None = None
+    _levels: list[_Level] = attrs.field(factory=list)
+    _folder: int | None = None
 
     @contextmanager
     def trying(self) -> Iterator[None]:
@@ -46,46 +60,45 @@ class _Removal:
         except OSError as error:
             self.failure = self.failure or error
 
-    def run(self, name: str, parent: int) -> None:
-        """Remove the folder `name` of the folder `parent`."""
-        with _opened(name, parent) as top:
-            pending = self._empty(top)
-            while pending:
-                folder = pending.pop()
-                with self.trying():
-                    with _opened(folder, top) as descriptor:
-                        pending += self._move_up(self._empty(descriptor), descriptor, top)
-                    os.rmdir(folder, dir_fd=top)
-        os.rmdir(name, dir_fd=parent)
-
-    def _empty(self, folder: int) -> list[str]:
-        """Remove what is no folder; the names of the folders."""
-        with os.scandir(folder) as listing:
+    def descend(self, name: str, parent: int) -> None:
+        """Go into the folder `name` of `parent` and remove what is no folder there."""
+        above = os.fstat(parent)
+        inner = _open_with_all_rights(name, parent)
+        self.close()
+        self._folder = inner
+        folders: list[str] = []
+        self._levels.append(_Level(name, above, folders))
+        with self.trying(), os.scandir(inner) as listing:
             entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listing]
-        for name, is_folder in entries:
-            if not is_folder:
+            for entry, is_folder in entries:
+                if is_folder:
+                    folders.append(entry)
+                    continue
                 with self.trying():
-                    os.unlink(name, dir_fd=folder)
-        return [name for name, is_folder in entries if is_folder]
+                    os.unlink(entry, dir_fd=inner)
 
-    def _move_up(self, names: list[str], folder: int, top: int) -> Iterator[str]:
-        """Move folders from `folder` to `top`; their new names."""
-        for name in names:
-            moved = os.urandom(8).hex()
-            # Only who may write in a folder may move it.
-            with self.trying(), _opened(name, folder):
-                os.rename(name, moved, src_dir_fd=folder, dst_dir_fd=top)
-                yield moved
+    def run(self) -> None:
+        """Remove the folder that was gone into, the innermost ones first."""
+        while self._levels and self._folder is not None:
+            level = self._levels[-1]
+            if level.folders:
+                with self.trying():
+                    self.descend(level.folders.pop(), self._folder)
+                continue
+            self._levels.pop()
+            above = os.open("..", _FOLDER, dir_fd=self._folder)
+            self.close()
+            self._folder = above
+            if not os.path.samestat(os.fstat(above), level.parent):
+                raise OSError(errno.ESTALE, "was moved while it was being removed", level.name)
+            with self.trying():
+                os.rmdir(level.name, dir_fd=above)
 
-
-@contextmanager
-def _opened(name: str, parent: int) -> Iterator[int]:
-    """A descriptor of a folder, also of one that a command took its own rights away from."""
-    descriptor = _open_with_all_rights(name, parent)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    def close(self) -> None:
+        """Let the descriptor go."""
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
 
 def _open_with_all_rights(name: str, parent: int) -> int:

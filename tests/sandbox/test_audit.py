@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,28 @@ def test_replaced_file_is_put_back(workspace: Path) -> None:
     assert (".envrc",) == audited(workspace, lambda: replace(file, "evil\n"))
     assert ("mine\n", 0o640) == (file.read_text(), file.stat().st_mode & 0o7777)
     assert ["evil\n"] == [kept.read_text() for kept in workspace.glob(".envrc.displaced-*")]
+
+
+@pytest.mark.parametrize("place", ["disk", "memory"])
+def test_inode_number_that_is_used_again_is_told_apart(tmp_path: Path, place: str) -> None:
+    """By the file system's count or, where it counts nothing, because the number is kept in use."""
+    base = str(tmp_path)
+    if place == "memory":
+        if not os.access("/dev/shm", os.W_OK):
+            pytest.skip("there is no file system in memory")
+        base = "/dev/shm"
+    with tempfile.TemporaryDirectory(dir=base) as folder:
+        (Path(folder) / ".envrc").write_text("mine\n")
+        (Path(folder) / ".vscode").mkdir()
+
+        def swap() -> None:
+            (Path(folder) / ".envrc").unlink()
+            (Path(folder) / ".envrc").write_text("evil\n")
+            (Path(folder) / ".vscode").rmdir()
+            (Path(folder) / ".vscode").mkdir()
+
+        assert {".envrc", ".vscode"} == set(audited(Path(folder), swap))
+        assert "mine\n" == (Path(folder) / ".envrc").read_text()
 
 
 def test_edit_in_place_is_the_users_own(workspace: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import shutil
 import time
 from collections.abc import Callable
@@ -117,7 +118,7 @@ def test_git_that_hangs_is_killed_with_what_it_started(tmp_path: Path, script: s
     policy.discard()
     assert time.monotonic() - started < _DEADLINE_S
     assert "GIT_AUTHOR_NAME" not in policy.environment
-    assert _has_ended(int(pids.read_text()))
+    assert _ends(int(pids.read_text()))
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
@@ -131,13 +132,16 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
             read_file(str(path), 4)
 
 
-def _has_ended(pid: int) -> bool:
-    """Whether it is dead, or dies in a moment; nobody may have reaped it."""
+def _ends(pid: int) -> bool:
+    """Whether it is dead or dies in a moment."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as status:
-            return status.read().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
         return True
+    try:
+        return bool(select.select([descriptor], [], [], _DEADLINE_S)[0])
+    finally:
+        os.close(descriptor)
 
 
 def _unexpected(piece: bytes) -> None:
