@@ -12,6 +12,7 @@ from term2_acp.agent.prompt import system_prompt
 from term2_acp.agent.turns import TurnRunner
 from term2_acp.config import Config
 from term2_acp.directories import WorkspaceRules
+from term2_acp.eventlog import SystemPromptSet
 from term2_acp.files.ledger import ReadLedger
 from term2_acp.handlers.permission import WirePermissionClient, shape_v1, shape_v2
 from term2_acp.handlers.updates_v1 import UpdatesV1
@@ -117,10 +118,19 @@ class _Core:
         )
         settings = LoopSettings(
             model=self._selection.model,
-            system=system_prompt(around.workspace, files),
+            system=_system_of(turn, files),
             tools=self._specs,
             effort=self._selection.effort,
             max_turn_requests=self._config.max_turn_requests,
             window=self._loader.window,
         )
         return AgentLoop(self._loader.get(turn.cancel), settings)
+
+
+def _system_of(turn: Turn, files: FileScope) -> str:
+    """The session's system prompt: made once and stored, the same after a resume."""
+    system = turn.session.conversation(lambda conversation: conversation.system)
+    if system is None:
+        system = system_prompt(turn.session.surroundings.workspace, files)
+        turn.emit(SystemPromptSet(system))
+    return system

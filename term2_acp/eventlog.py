@@ -263,6 +263,13 @@ class Compacted:
 
 
 @attrs.frozen
+class SystemPromptSet:
+    """The system prompt from here on; vendors tie their caches and signatures to it."""
+
+    text: str
+
+
+@attrs.frozen
 class TitleSet:
     """The session's title."""
 
@@ -299,6 +306,7 @@ Event = (
     | PlanUpdated
     | UsageReported
     | Compacted
+    | SystemPromptSet
     | TitleSet
     | TurnEnded
 )
@@ -324,6 +332,7 @@ _TYPES: dict[str, type[Any]] = {
     "plan_updated": PlanUpdated,
     "usage_reported": UsageReported,
     "compacted": Compacted,
+    "system_prompt_set": SystemPromptSet,
     "title_set": TitleSet,
     "turn_ended": TurnEnded,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from typing import Any
+from typing import Any, Protocol, cast
 
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.model import ProviderError
@@ -21,6 +21,10 @@ _CLASSES = {
     "anthropic": ("term2_acp.providers.messages", "MessagesProvider"),
     "offline": ("term2_acp.providers.offline", "OfflineProvider"),
 }
+
+
+class _Warming(Protocol):
+    def warm(self) -> None: ...
 
 
 class ProviderLoader:
@@ -122,4 +126,6 @@ class ProviderLoader:
             api_key_env=chosen.api_key_env,
             **options,
         )
+        # So that the first prompt does not wait for what the SDK puts off.
+        cast("_Warming", provider).warm()
         return provider

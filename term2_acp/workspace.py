@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 
 import attrs
 
 from term2_acp.agent.ports import ToolError
+from term2_acp.files.errors import file_errors
 from term2_acp.files.scope import FileScope
 from term2_acp.surrogates import replace_lone_surrogates
 
 __all__ = ["FileScope", "Workspace"]
+
+# Control characters, line separators, and what turns the direction of writing.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 @attrs.frozen
@@ -33,7 +38,8 @@ class Workspace:
         snapshot: what opens it must refuse links again, see `FileScope`.
 
         Raises:
-            ToolError: the path is empty or cannot be the name of a file.
+            ToolError: the path is empty, cannot be the name of a file, or leads through a link
+                that cannot be followed.
         """
         if not path:
             raise ToolError("path is empty; give the path of a file or folder.")
@@ -45,7 +51,23 @@ class Workspace:
             raise ToolError(
                 f"path {path!r} contains a lone surrogate; give the path as valid Unicode."
             ) from None
-        return os.path.realpath(os.path.join(self.root, path))
+        with file_errors("follow", _visible(path)):
+            return os.path.realpath(os.path.join(self.root, path))
+
+    def resolve_file(self, path: str) -> str:
+        """
+        Return what `path` means as the path of a file; see `resolve`.
+
+        Raises:
+            ToolError: as for `resolve`, or the path can only be that of a folder: it ends in
+                a slash or in a name made of dots.
+        """
+        real = self.resolve(path)
+        if os.path.basename(path) in ("", ".", ".."):
+            raise ToolError(
+                f"path {path!r} says by its ending that it is a folder; give the path of a file."
+            )
+        return real
 
     def contains(self, real: str) -> bool:
         """Whether a real path is the root or lies below it."""
@@ -55,8 +77,14 @@ class Workspace:
         """
         Return a real path as people and models are shown it, free of lone surrogates.
 
+        Control characters are escaped, so that a name cannot pass for several lines.
+
         It is relative to the root inside the workspace (the root itself is `.`), else absolute.
         """
         if self.contains(real):
             real = real[len(self.root) :].lstrip("/") or "."
-        return replace_lone_surrogates(real)
+        return _visible(replace_lone_surrogates(real))
+
+
+def _visible(text: str) -> str:
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)

@@ -23,6 +23,7 @@ from term2_acp.eventlog import (
     PromptBlock,
     StepEnded,
     StopReason,
+    SystemPromptSet,
     TextBlock,
     ToolCallEnded,
     ToolStatus,
@@ -65,6 +66,8 @@ class Conversation:
     def __init__(self) -> None:
         self._turns: list[_Turn] = []
         self.used_tokens = 0
+        # What each request begins with; after a compaction it may be made anew.
+        self.system: str | None = None
 
     def apply(self, event: Event) -> None:
         """Take the next event of the log."""
@@ -78,6 +81,9 @@ class Conversation:
             # What came before, and the running turn so far, is in the summary.
             self._turns = [_Turn(UserTurn(event.summary)), _Turn()]
             self.used_tokens = 0
+            self.system = None
+        elif isinstance(event, SystemPromptSet):
+            self.system = event.text
         elif isinstance(event, UsageReported):
             self.used_tokens = event.used
         elif isinstance(event, UserMessage):

@@ -47,9 +47,10 @@ def open_parent(real: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
     With `make`, missing folders are made, and removed again if the block fails.
 
     Args:
-        real: an absolute real path, other than `/`.
+        real: an absolute real path.
 
     Raises:
+        IsADirectoryError: it is `/`, which no folder holds.
         OSError: a folder is missing, closed to us, or became a link.
     """
     *parents, name = _components(real)
@@ -148,6 +149,8 @@ def _too_large(limit: int) -> FileRefusedError:
 
 
 def _components(real: str) -> list[str]:
+    if real == "/":
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     parts = real.split("/")[1:]
     if not real.startswith("/") or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"not an absolute real path: {real!r}")

@@ -14,7 +14,7 @@ from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.ports import AccessMode
 from term2_acp.files import descent, writing
 from term2_acp.files.descent import FileState
-from term2_acp.files.errors import AccessDenied, file_errors
+from term2_acp.files.errors import AccessDenied, FileRefusedError, file_errors
 from term2_acp.files.folder import OpenFolder
 from term2_acp.files.ledger import Knowledge, ReadLedger
 from term2_acp.files.locks import EDIT_LOCKS
@@ -69,8 +69,9 @@ class FileEdit:
         self.remember(data)
 
     def remember(self, data: bytes) -> None:
-        """Note that the session knows `data` as the content of the file."""
-        self._ledger.record(self.path, data)
+        """Note that the session knows `data` as the content of the file, as far as it did."""
+        whole = self.state is None or self.knowledge is Knowledge.CURRENT
+        self._ledger.record(self.path, data, whole=whole)
 
 
 @attrs.frozen
@@ -144,11 +145,9 @@ class FileScope:
 
     def leads_to_file(self, link: str) -> bool:
         """Whether a symbolic link ends at a regular file that this call may read."""
-        target = os.path.realpath(link)
-        if not self.may_read(target):
-            return False
         try:
-            status = _status(target)
+            target = os.path.realpath(link)
+            status = _status(target) if self.may_read(target) else None
         except OSError:
             return False
         return status is not None and stat.S_ISREG(status.st_mode)
@@ -172,7 +171,15 @@ class FileScope:
         shown = self.workspace.display(path)
         with EDIT_LOCKS.hold(path, cancel):
             with file_errors("edit", shown):
-                state = _read_if_there(path, limit)
+                try:
+                    state = _read_if_there(path, limit)
+                except IsADirectoryError:
+                    if not self.in_place(path):
+                        raise
+                    raise FileRefusedError(
+                        "it is a folder, or a name that the sandbox keeps free while the code "
+                        "runs; make it in a call of its own, outside of the code"
+                    ) from None
             yield FileEdit(path, state, shown, self.in_place(path), self.ledger)
 
     def _require(self, path: str, mode: AccessMode) -> None:

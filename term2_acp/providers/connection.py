@@ -88,7 +88,9 @@ class InterruptibleBackend(httpcore2.NetworkBackend):
         attempt = _Attempt(host, port, timeout)
         self._interrupter.watch(attempt.wake)
         sock = attempt.wait()
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A peer that is gone already is told of by the first write or read.
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return InterruptibleStream(sock, self._interrupter)
 
 

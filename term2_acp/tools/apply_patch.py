@@ -155,7 +155,7 @@ def _read(params: ApplyPatchParams, workspace: Workspace) -> list[_Operation]:
     operations = []
     for index, given in enumerate(params.operations):
         where = f"operations[{index}]"
-        path = workspace.resolve(given.path)
+        path = workspace.resolve_file(given.path)
         if path in named:
             raise ToolError(
                 f"{where}.path is the same file as {named[path]}.path; "

@@ -1,8 +1,15 @@
-"""Keeping what a tool says to a bounded size: head and tail stay, the cut is stated."""
+"""
+Keeping what a tool says to a bounded size: head and tail stay, the cut is stated.
+
+Credentials are looked for after the cut, and half of one is not recognised. So no text is cut
+within a run of the characters that credentials are made of.
+"""
 
 from __future__ import annotations
 
 import codecs
+import re
+import string
 
 import attrs
 
@@ -11,15 +18,55 @@ RESULT_LIMIT = 60_000
 
 _TITLE_LIMIT = 120
 _CONTINUATION = range(0x80, 0xC0)
+# How far from where it should be a text is cut rather than next to a blank or a quote.
+_FARTHEST = 200
+_BREAK = re.compile(r"[\s\"'`]")
+_RUN = string.ascii_letters + string.digits + "_+/=.~-"
+_LARGEST_ECHOED = 10**20
+
+
+def cut_before(text: str, position: int) -> int:
+    """
+    Return where to end what is kept of the front of `text`: at `position` or before.
+
+    That is next to white space or a quote if there is one within 200 characters, and never
+    within a run of letters, digits and `_+/=.~-`: a longer run is left out whole.
+    """
+    if not 0 < position < len(text):
+        return min(max(position, 0), len(text))
+    if _BREAK.match(text[position]):
+        return position
+    start = max(position - _FARTHEST, 0)
+    near = [found.end() for found in _BREAK.finditer(text, start, position)]
+    if near:
+        return near[-1]
+    if text[position] not in _RUN:
+        return position
+    return len(text[:position].rstrip(_RUN))
+
+
+def cut_after(text: str, position: int) -> int:
+    """Return where to begin what is kept of the end of `text`: as `cut_before`, but forward."""
+    return len(text) - cut_before(text[::-1], len(text) - position)
+
+
+def clipped(text: str, limit: int) -> str:
+    """Return `text`, or if it is longer than `limit` characters its front and an ellipsis."""
+    return text if len(text) <= limit else text[: cut_before(text, limit - 1)] + "…"
 
 
 def title_line(text: str) -> str:
     """Return `text` as a title: one line, free of control characters, at most 120 characters."""
-    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * _TITLE_LIMIT])
-    line = " ".join(printable.split())
-    if len(line) <= _TITLE_LIMIT:
-        return line
-    return line[: _TITLE_LIMIT - 1] + "…"
+    part = clipped(text, 4 * _TITLE_LIMIT)
+    printable = "".join(char if char.isprintable() else " " for char in part)
+    return clipped(" ".join(printable.split()), _TITLE_LIMIT)
+
+
+def integer_text(value: int) -> str:
+    """Return an integer as an error names it: in digits unless there are many."""
+    if -_LARGEST_ECHOED < value < _LARGEST_ECHOED:
+        return str(value)
+    return f"an integer of {value.bit_length()} bits"
 
 
 @attrs.frozen
@@ -38,8 +85,9 @@ def split_ends(text: str, limit: int = RESULT_LIMIT) -> Ends | None:
     head_size = limit * 2 // 3
     tail_start = len(text) - (limit - head_size)
     # A line break near the cut is where to cut; a long line is cut within.
-    cut = text.rfind("\n", head_size // 2, head_size) + 1 or head_size
-    resume = text.find("\n", tail_start, (tail_start + len(text)) // 2) + 1 or tail_start
+    cut = text.rfind("\n", head_size // 2, head_size) + 1 or cut_before(text, head_size)
+    resume = text.find("\n", tail_start, (tail_start + len(text)) // 2) + 1
+    resume = resume or cut_after(text, tail_start)
     return Ends(text[:cut], text[cut:resume], text[resume:])
 
 
@@ -53,7 +101,7 @@ def keep_ends(text: str, limit: int = RESULT_LIMIT) -> str:
 
 def cut_note(what: str, before: str) -> str:
     """Return the line that stands for what was left out after `before`."""
-    line_break = "" if before.endswith("\n") else "\n"
+    line_break = "" if not before or before.endswith("\n") else "\n"
     return f"{line_break}[… {what} left out …]\n"
 
 

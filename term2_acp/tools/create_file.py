@@ -33,7 +33,7 @@ class CreateFileParams:
     )
     content: str = parameter("The whole content.")
     overwrite: bool = parameter(
-        "Replace the file if there is one; it must have been read before.", default=False
+        "Replace the file if there is one; it must have been read whole before.", default=False
     )
 
 
@@ -50,7 +50,7 @@ class CreateFile:
 
     def plan(self, params: CreateFileParams, workspace: Workspace) -> CallPlan:
         """Say which file would be written; see `Tool.plan`."""
-        path = workspace.resolve(params.path)
+        path = workspace.resolve_file(params.path)
         verb = "Write" if params.overwrite else "Create"
         return CallPlan(
             title=title_line(f"{verb} {workspace.display(path)}"),
@@ -60,13 +60,14 @@ class CreateFile:
 
     def run(self, params: CreateFileParams, context: ToolContext) -> ToolOutcome:
         """Write; see `Tool.run`."""
-        path = context.workspace.resolve(params.path)
+        path = context.workspace.resolve_file(params.path)
         shown = context.workspace.display(path)
         with context.files.edit(path, limit=LARGEST_EDIT, cancel=context.cancel) as edit:
             if edit.state is None:
                 refuse_redacted("", params.content, "content")
                 with file_errors("write", shown):
                     data = TextFormat().encode(params.content)
+                context.cancel.raise_if_cancelled()
                 edit.write(data)
                 return edit_outcome(path, None, params.content, f"Created {shown}.")
             _refuse_blind(params, edit, shown)
@@ -76,6 +77,7 @@ class CreateFile:
             new = _in_style_of(old, params.content)
             with file_errors("write", shown):
                 data = old.format.encode(new)
+            context.cancel.raise_if_cancelled()
             edit.write(data)
             return edit_outcome(path, old.text, new, f"Replaced the content of {shown}.")
 
@@ -93,6 +95,11 @@ def _refuse_blind(params: CreateFileParams, edit: FileEdit, shown: str) -> None:
             "overwriting it."
         )
     refuse_stale(edit, shown)
+    if edit.knowledge is Knowledge.PARTIAL:
+        raise ToolError(
+            f"{shown} was seen only in part; nothing was changed. Use search_replace to change "
+            "it, or read all of it before overwriting it."
+        )
 
 
 def _in_style_of(old: TextFile, content: str) -> str:

@@ -29,9 +29,9 @@ def refuse_redacted(old: str, new: str, where: str) -> None:
         where: the parameter that holds it.
 
     Raises:
-        ToolError: the new text has the marker and the old one has not.
+        ToolError: the new text has the marker more often than the old one.
     """
-    if MARKER in new and MARKER not in old:
+    if new.count(MARKER) > old.count(MARKER):
         raise ToolError(
             f"{where} contains {MARKER}, which stands for a credential that you were not "
             "shown; writing it would destroy the real value. Leave that part of the file alone. "

@@ -20,7 +20,7 @@ from term2_acp.files.folder import EntryKind
 from term2_acp.tools.bounds import keep_ends, title_line
 from term2_acp.tools.glob_pattern import GlobPattern
 from term2_acp.tools.parameters import parameter
-from term2_acp.tools.walking import Found, is_folder, walk
+from term2_acp.tools.walking import Found, WalkGaps, is_folder, walk
 from term2_acp.workspace import Workspace
 
 _LONGEST_S = 20.0
@@ -65,6 +65,10 @@ class Glob:
         return search.run()
 
 
+class _Stopped(Exception):
+    """The search ends early; the text says why."""
+
+
 @attrs.define
 class _Search:
     """One search as it goes."""
@@ -74,9 +78,11 @@ class _Search:
     root: str
     pattern: GlobPattern = attrs.field(init=False)
     paths: list[str] = attrs.field(factory=list, init=False)
-    note: str = attrs.field(default="", init=False)
+    gaps: WalkGaps = attrs.field(factory=WalkGaps, init=False)
+    deadline: float = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.deadline = time.monotonic() + _LONGEST_S
         self.pattern = GlobPattern.parse("pattern", self.params.pattern)
 
     def run(self) -> ToolOutcome:
@@ -84,35 +90,40 @@ class _Search:
         shown = self.context.workspace.display(self.root)
         if not is_folder(self.context, self.root):
             raise ToolError(f"{shown} is a file; glob needs a folder as path.")
-        self._collect()
-        if not self.paths:
-            return ToolOutcome(self._nothing(shown) + self.note)
-        return ToolOutcome(keep_ends("\n".join(self.paths) + self.note))
+        notes: list[str] = []
+        try:
+            self._collect()
+        except _Stopped as reason:
+            notes.append(str(reason))
+        text = keep_ends("\n".join(self.paths)) if self.paths else self._nothing(shown)
+        notes += self.gaps.notes()
+        return ToolOutcome("\n".join([text, *(f"[{note}]" for note in notes)]))
 
     def _collect(self) -> None:
-        deadline = time.monotonic() + _LONGEST_S
         found = walk(
             self.context.files,
             self.root,
             enter=self.pattern.may_match_below,
             honour_ignores=True,
-            cancel=self.context.cancel,
+            check=self._check,
+            gaps=self.gaps,
         )
         with closing(found):
             for item in found:
-                if time.monotonic() > deadline:
-                    self.note = f"\n[stopped after {_LONGEST_S:.0f} s; narrow the pattern or path]"
-                    return
                 if not self._is_wanted(item):
                     continue
                 if len(self.paths) == self.params.max_results:
-                    self.note = (
-                        f"\n[cut at {self.params.max_results} paths, there are more; "
-                        "narrow the pattern or raise max_results]"
+                    raise _Stopped(
+                        f"cut at {self.params.max_results} paths, there are more; "
+                        "narrow the pattern or raise max_results"
                     )
-                    return
                 slash = "/" if item.kind is EntryKind.FOLDER else ""
                 self.paths.append(self.context.workspace.display(item.path) + slash)
+
+    def _check(self) -> None:
+        self.context.cancel.raise_if_cancelled()
+        if time.monotonic() > self.deadline:
+            raise _Stopped(f"stopped after {_LONGEST_S:.0f} s; narrow the pattern or path")
 
     def _is_wanted(self, item: Found) -> bool:
         if not self.pattern.matches(item.parts):

@@ -23,7 +23,7 @@ from term2_acp.tools.bounds import keep_ends, title_line
 from term2_acp.tools.file_filter import FileFilter
 from term2_acp.tools.line_pattern import LinePattern, SlowPatternError
 from term2_acp.tools.parameters import parameter
-from term2_acp.tools.walking import Found, is_folder, walk
+from term2_acp.tools.walking import Found, WalkGaps, is_folder, walk
 from term2_acp.workspace import Workspace
 
 _LONGEST_S = 20.0
@@ -98,6 +98,7 @@ class _Search:
     filter: FileFilter
     lines: list[str] = attrs.field(factory=list, init=False)
     left_out: int = attrs.field(default=0, init=False)
+    gaps: WalkGaps = attrs.field(factory=WalkGaps, init=False)
     deadline: float = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -119,7 +120,7 @@ class _Search:
             notes.append(str(reason))
         if self.left_out:
             notes.append(f"files left out as too large or not readable: {self.left_out}")
-        return ToolOutcome(self._report(notes), failed=stopped)
+        return ToolOutcome(self._report(notes + self.gaps.notes()), failed=stopped)
 
     def _search(self) -> None:
         if not is_folder(self.context, self.root):
@@ -133,11 +134,11 @@ class _Search:
             self.root,
             enter=self.filter.enters,
             honour_ignores=not self.params.no_ignore,
-            cancel=self.context.cancel,
+            check=self._check,
+            gaps=self.gaps,
         )
         with closing(found):
             for item in found:
-                self._check()
                 if item.kind is EntryKind.FILE and self.filter.takes(item.parts):
                     self._search_file(item)
 

@@ -9,6 +9,8 @@ import attrs
 import regex  # type: ignore[import-untyped]
 
 from term2_acp.agent.ports import ToolError
+from term2_acp.tools.bounds import clipped, cut_after, cut_before
+from term2_acp.tools.repetition_size import LARGEST_SIZE, expanded_size
 
 # One search in the pattern's engine is one step that a cancel has to wait for.
 _LONGEST_STEP_S = 0.4
@@ -65,13 +67,20 @@ class LinePattern:
         Read a pattern.
 
         Raises:
-            ToolError: it is no regular expression.
+            ToolError: it is no regular expression, or its repetitions are too many.
         """
+        if expanded_size(pattern) > LARGEST_SIZE:
+            raise ToolError(
+                f"pattern {clipped(pattern, _LINE_SHOWN)!r} repeats too much: written out it has "
+                f"more than {LARGEST_SIZE} characters. Use smaller numbers in braces, or + or *."
+            )
         flags = regex.IGNORECASE if ignore_case else 0
         try:
             line = regex.compile(pattern, flags)
             within = _within_lines(pattern)
             scan = None if within is None else regex.compile(within, flags | regex.MULTILINE)
+        except MemoryError as error:
+            raise ToolError("pattern takes too much memory; write it with less in it.") from error
         except (regex.error, RecursionError, OverflowError) as error:
             raise ToolError(
                 f"pattern {pattern!r} is no regular expression: {error}. "
@@ -160,5 +169,11 @@ def _excerpt(line: str, start: int) -> str:
     if len(line) <= _LINE_SHOWN:
         return line
     begin = max(0, min(start - _BEFORE_MATCH, len(line) - _LINE_SHOWN))
-    end = begin + _LINE_SHOWN
+    end = cut_before(line, begin + _LINE_SHOWN)
+    # Nearer to the match only where a run of characters is longer than may be shown.
+    wider = cut_before(line, begin)
+    begin = wider if begin - wider <= _LINE_SHOWN else cut_after(line, begin)
+    if begin >= end:
+        omitted = cut_after(line, start + 1) - cut_before(line, start)
+        return f"[… the match is within {omitted} characters without a break, left out …]"
     return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"

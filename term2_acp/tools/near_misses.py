@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 
+from term2_acp.tools.bounds import clipped
+
 _MOST_SHOWN = 3
 _LINE_SHOWN = 160
 # Comparing lines letter by letter takes long, so only so many are, and fewer exactly.
@@ -119,4 +121,4 @@ def _squeeze(line: str) -> str:
 
 
 def _shown(line: str) -> str:
-    return repr(line if len(line) <= _LINE_SHOWN else line[:_LINE_SHOWN] + "…")
+    return repr(clipped(line, _LINE_SHOWN))

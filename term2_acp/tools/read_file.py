@@ -17,11 +17,12 @@ from term2_acp.agent.ports import (
 from term2_acp.files.errors import file_errors
 from term2_acp.files.text import decode_text
 from term2_acp.surrogates import replace_lone_surrogates
-from term2_acp.tools.bounds import cut_note, split_ends, title_line
+from term2_acp.tools.bounds import cut_note, integer_text, split_ends, title_line
 from term2_acp.tools.parameters import parameter
 from term2_acp.workspace import Workspace
 
 _LARGEST_FILE = 32 << 20
+_LAST_LINE = 1 << 31
 
 
 @attrs.frozen
@@ -46,41 +47,48 @@ class ReadFile:
 
     def plan(self, params: ReadFileParams, workspace: Workspace) -> CallPlan:
         """Say which file would be read; see `Tool.plan`."""
-        path = workspace.resolve(params.path)
+        path = workspace.resolve_file(params.path)
         return CallPlan(
             title=title_line(f"Read {workspace.display(path)}{_range_title(params)}"),
             accesses=(Access(path, AccessMode.READ),),
-            locations=(Location(path, params.start_line),),
+            locations=(Location(path, _line_to_show(params)),),
         )
 
     def run(self, params: ReadFileParams, context: ToolContext) -> ToolOutcome:
         """Read; see `Tool.run`."""
-        path = context.workspace.resolve(params.path)
+        path = context.workspace.resolve_file(params.path)
         shown = context.workspace.display(path)
         data = context.files.read(path, limit=_LARGEST_FILE)
         with file_errors("read", shown):
             text = decode_text(data).text
-        report = _report(params, text, shown)
-        context.files.ledger.record(path, data)
+        report, whole = _report(params, text, shown)
+        context.files.ledger.record(path, data, whole=whole)
         return ToolOutcome(replace_lone_surrogates(report))
 
 
-def _report(params: ReadFileParams, text: str, shown: str) -> str:
+def _report(params: ReadFileParams, text: str, shown: str) -> tuple[str, bool]:
+    """Return what to show, and whether that is the whole file."""
     if params.start_line is None and params.end_line is None:
-        return _bounded(text, 1) if text else f"[{shown} is empty]"
+        bounded = _bounded(text, 1)
+        return bounded if text else f"[{shown} is empty]", bounded == text
     lines = text.split("\n")
     total = len(lines) - (not lines[-1])
     first = 1 if params.start_line is None else params.start_line
     last = total if params.end_line is None else min(params.end_line, total)
     if not 1 <= first <= total:
         raise ToolError(
-            f"start_line {first} is not a line of {shown}, which has {total} lines; "
+            f"start_line {integer_text(first)} is not a line of {shown}, which has {total} lines; "
             "lines count from 1."
         )
     if last < first:
-        raise ToolError(f"end_line {last} is before start_line {first}; {shown} has {total} lines.")
+        raise ToolError(
+            f"end_line {integer_text(last)} is before start_line {first}; "
+            f"{shown} has {total} lines."
+        )
     chosen = "\n".join(lines[first - 1 : last])
-    return f"{_bounded(chosen, first)}\n[lines {first} to {last} of {total} of {shown}]"
+    bounded = _bounded(chosen, first)
+    whole = bounded == chosen and (first, last) == (1, total)
+    return f"{bounded}\n[lines {first} to {last} of {total} of {shown}]", whole
 
 
 def _bounded(text: str, first: int) -> str:
@@ -98,5 +106,11 @@ def _range_title(params: ReadFileParams) -> str:
     if params.start_line is None and params.end_line is None:
         return ""
     first = 1 if params.start_line is None else params.start_line
-    last = "the end" if params.end_line is None else params.end_line
-    return f", lines {first} to {last}"
+    last = "the end" if params.end_line is None else integer_text(params.end_line)
+    return f", lines {integer_text(first)} to {last}"
+
+
+def _line_to_show(params: ReadFileParams) -> int | None:
+    """Return the line for an editor to go to; what cannot be one is judged when it runs."""
+    line = params.start_line
+    return line if line is not None and 1 <= line <= _LAST_LINE else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
@@ -57,30 +57,45 @@ class LineText:
             return _ANY_BREAK.sub("\n", piece)
         return piece.replace("\r\n", "\n")
 
-    def find(self, search: str) -> Iterator[Match]:
-        """Yield where a search text is, also where one place overlaps another."""
+    def find(self, search: str, *, overlapping: bool = True) -> Iterator[Match]:
+        """Yield where a search text is, from the left, also where one place overlaps another."""
         wanted = self.tokens_of(search)
+        step = 1 if overlapping else len(wanted)
         start = self.tokens.find(wanted)
         while start >= 0:
             yield Match(start, start + len(wanted))
-            start = self.tokens.find(wanted, start + 1)
+            start = self.tokens.find(wanted, start + step)
 
     def line_of(self, position: int) -> int:
         """Return the 1-based line of a token position."""
         return self.tokens.count("\n", 0, position) + 1
 
-    def replaced(self, matches: list[Match], replacement: str) -> str:
-        """Return the text with the replacement at each place; places do not overlap."""
+    def replaced(
+        self, matches: Iterable[Match], replacement: str, check: Callable[[], None]
+    ) -> str:
+        """
+        Return the text with the replacement at each place.
+
+        Args:
+            matches: the places, from the left; none overlaps another.
+            replacement: what to put there.
+            check: called at each place; stops it by raising.
+        """
         new = self.tokens_of(replacement)
+        breaks = _Breaks(self.tokens)
         pieces: list[str] = []
         done = 0
         for match in matches:
+            check()
             old = self.tokens[match.start : match.end]
             same_before = _common_length(old, new)
             same_after = _common_length(old[same_before:][::-1], new[same_before:][::-1])
             start, end = match.start + same_before, match.end - same_after
             middle = new[same_before : len(new) - same_after]
-            pieces += (self.raw[done : self._raw(start)], self._with_endings(middle, start, end))
+            pieces += (
+                self.raw[done : self._raw(start)],
+                self._with_endings(middle, start, end, breaks),
+            )
             done = self._raw(end)
         pieces.append(self.raw[done:])
         return "".join(pieces)
@@ -88,11 +103,14 @@ class LineText:
     def _raw(self, position: int) -> int:
         return position + bisect_left(self._crlf, position)
 
-    def _with_endings(self, new: str, start: int, end: int) -> str:
+    def _with_endings(self, new: str, start: int, end: int, breaks: _Breaks) -> str:
         """Write line breaks as the replaced lines do, those beyond as the last of them."""
         first, *others = new.split("\n")
+        if not others:
+            return first
         written = [first]
-        ending = self._ending_near(start)
+        near = breaks.near(start)
+        ending = self._ending(near) if near >= 0 else "\n"
         position = start
         for line in others:
             replaced = self.tokens.find("\n", position, end)
@@ -102,13 +120,6 @@ class LineText:
             written += (ending, line)
         return "".join(written)
 
-    def _ending_near(self, position: int) -> str:
-        """Return how the line at a position ends, or the one before if it is the last."""
-        near = self.tokens.find("\n", position)
-        if near < 0:
-            near = self.tokens.rfind("\n", 0, position)
-        return self._ending(near) if near >= 0 else "\n"
-
     def _ending(self, position: int) -> str:
         if self._lone_cr:
             return "\r"
@@ -117,13 +128,21 @@ class LineText:
         return "\r\n" if is_crlf else "\n"
 
 
-def without_overlaps(matches: Iterator[Match]) -> list[Match]:
-    """Return the places from the left, leaving out what overlaps one that was taken."""
-    taken: list[Match] = []
-    for match in matches:
-        if not taken or match.start >= taken[-1].end:
-            taken.append(match)
-    return taken
+@attrs.define
+class _Breaks:
+    """The line breaks near positions that are asked for from the left, each found once."""
+
+    _tokens: str
+    _near: int = attrs.field(default=-1, init=False)
+    _is_last: bool = attrs.field(default=False, init=False)
+
+    def near(self, position: int) -> int:
+        """Return where the line at a position ends, or the one before; -1 if there is none."""
+        if self._near < position and not self._is_last:
+            self._near = self._tokens.find("\n", position)
+            if self._near < 0:
+                self._near, self._is_last = self._tokens.rfind("\n"), True
+        return self._near
 
 
 def first_difference(old: str, new: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 
 import attrs
@@ -28,7 +29,6 @@ from term2_acp.tools.replacing import (
     LineText,
     Match,
     first_difference,
-    without_overlaps,
 )
 from term2_acp.workspace import Workspace
 
@@ -74,7 +74,7 @@ class SearchReplace:
     def plan(self, params: SearchReplaceParams, workspace: Workspace) -> CallPlan:
         """Say which file would be edited; see `Tool.plan`."""
         _check(params)
-        path = workspace.resolve(params.path)
+        path = workspace.resolve_file(params.path)
         return CallPlan(
             title=title_line(f"Edit {workspace.display(path)}"),
             accesses=(Access(path, AccessMode.EDIT),),
@@ -84,20 +84,22 @@ class SearchReplace:
     def run(self, params: SearchReplaceParams, context: ToolContext) -> ToolOutcome:
         """Edit; see `Tool.run`."""
         _check(params)
-        path = context.workspace.resolve(params.path)
+        path = context.workspace.resolve_file(params.path)
         shown = context.workspace.display(path)
         with context.files.edit(path, limit=LARGEST_EDIT, cancel=context.cancel) as edit:
             old = _read(edit, shown)
             text, count = old.text, 0
+            check = context.cancel.raise_if_cancelled
             for index, replacement in enumerate(params.replacements):
-                context.cancel.raise_if_cancelled()
+                check()
                 wanted = _for_file(replacement, old)
-                text, places = _replace(text, wanted, f"replacements[{index}]", shown)
+                text, places = _replace(text, wanted, f"replacements[{index}]", shown, check)
                 count += places
             if text == old.text:
                 raise ToolError(f"the replacements leave {shown} as it is; nothing was changed.")
             with file_errors("edit", shown):
                 data = old.format.encode(text)
+            check()
             edit.write(data)
         line = first_difference(old.text, text)
         places_text = "1 place" if count == 1 else f"{count} places"
@@ -141,19 +143,24 @@ def _for_file(replacement: Replacement, file: TextFile) -> Replacement:
     )
 
 
-def _replace(text: str, replacement: Replacement, where: str, shown: str) -> tuple[str, int]:
+def _replace(
+    text: str, replacement: Replacement, where: str, shown: str, check: Callable[[], None]
+) -> tuple[str, int]:
     """Return the text after one replacement, and in how many places it was made."""
     lines = LineText.of(text)
-    found = lines.find(replacement.search_content)
+    found = lines.find(replacement.search_content, overlapping=not replacement.replace_all)
     if replacement.replace_all:
-        matches = without_overlaps(found)
+        matches = []
+        for match in found:
+            check()
+            matches.append(match)
     else:
         matches = list(islice(found, _MOST_LINES_NAMED + 1))
     if not matches:
         raise ToolError(_missing(lines, replacement.search_content, where, shown))
     if len(matches) > 1 and not replacement.replace_all:
         raise ToolError(_not_unique(lines, matches, where, shown))
-    return lines.replaced(matches, replacement.replace_content), len(matches)
+    return lines.replaced(matches, replacement.replace_content, check), len(matches)
 
 
 def _missing(lines: LineText, search: str, where: str, shown: str) -> str:

@@ -12,6 +12,8 @@ from cattrs import BaseValidationError, ClassValidationError, Converter, Iterabl
 from cattrs.errors import ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
 
+from term2_acp.tools.bounds import clipped, integer_text
+
 _LONGEST_SHOWN = 60
 _NOUNS = {str: "a string", bool: "true or false", int: "an integer"}
 
@@ -51,9 +53,9 @@ def kind_of(value: Any) -> str:
         return "a list"
     if isinstance(value, dict):
         return "an object"
-    shown = json.dumps(value, ensure_ascii=False)
-    if len(shown) > _LONGEST_SHOWN:
-        shown = shown[:_LONGEST_SHOWN] + "…"
+    if type(value) is int:
+        return integer_text(value)
+    shown = clipped(json.dumps(value, ensure_ascii=False), _LONGEST_SHOWN)
     return f"the string {shown}" if isinstance(value, str) else shown
 
 
@@ -71,7 +73,8 @@ def _problems(error: BaseException, path: str) -> Iterator[str]:
     elif isinstance(error, ForbiddenExtraKeysError):
         known = ", ".join(field.name for field in attrs.fields(error.cl))
         for name in sorted(error.extra_fields):
-            yield f"{_join(path, name)} is not a parameter, the parameters are {known}"
+            where = _join(path, clipped(name, _LONGEST_SHOWN))
+            yield f"{where} is not a parameter, the parameters are {known}"
     elif isinstance(error, _WrongMemberError):
         yield f"{_join(path, error.name)} {error}"
     elif isinstance(error, KeyError):
@@ -132,9 +135,9 @@ def _check_bounds(
     name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None
 ) -> None:
     if minimum is not None and value is not None and value < minimum:
-        raise _WrongMemberError(name, f"must be {minimum} or more, not {value}")
+        raise _WrongMemberError(name, f"must be {minimum} or more, not {kind_of(value)}")
     if maximum is not None and value is not None and value > maximum:
-        raise _WrongMemberError(name, f"must be {maximum} or less, not {value}")
+        raise _WrongMemberError(name, f"must be {maximum} or less, not {kind_of(value)}")
 
 
 def _is_tuple(declared: Any) -> bool:

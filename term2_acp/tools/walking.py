@@ -9,7 +9,6 @@ from contextlib import suppress
 
 import attrs
 
-from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.ports import ToolContext, ToolError
 from term2_acp.files.errors import FileRefusedError, file_errors
 from term2_acp.files.folder import Entry, EntryKind, OpenFolder
@@ -21,6 +20,23 @@ _DEEPEST = 128
 """Folders held open at once by one walk."""
 
 Parts = tuple[str, ...]
+
+
+@attrs.define
+class WalkGaps:
+    """What a walk did not look at, though it was asked to."""
+
+    too_deep: bool = attrs.field(default=False, init=False)
+    rules: int = attrs.field(default=0, init=False)
+
+    def notes(self) -> list[str]:
+        """Say it to the model."""
+        notes: list[str] = []
+        if self.too_deep:
+            notes.append(f"folders more than {_DEEPEST} deep were not searched")
+        if self.rules:
+            notes.append(f".gitignore rules not applied as too many or too slow: {self.rules}")
+        return notes
 
 
 @attrs.frozen
@@ -83,7 +99,8 @@ def walk(
     *,
     enter: Callable[[Parts], bool],
     honour_ignores: bool,
-    cancel: CancelToken,
+    check: Callable[[], None],
+    gaps: WalkGaps,
 ) -> Generator[Found]:
     """
     Yield what is below the folder `root`, sorted by path; `.git` is always left out.
@@ -99,43 +116,49 @@ def walk(
         honour_ignores: leave out what .gitignore files say, those above the root included
             as far as the workspace goes. A root that is ignored itself was asked for
             expressly: then only the files inside it count.
-        cancel: ends the walk.
+        check: called at every entry, also one that is left out; ends the walk by raising.
+        gaps: takes what was not looked at.
 
     Raises:
         ToolError: the root cannot be listed.
-        Cancelled: `cancel` was set.
     """
     above: Parts = ()
     rules = IgnoreRules()
     if honour_ignores and files.workspace.contains(root):
-        above, rules = _rules_above(files, root)
+        above, rules = _rules_above(files, root, check, gaps)
     levels: list[_Level] = []
     try:
         with file_errors("list", files.workspace.display(root)):
-            levels.append(_level(files.open_folder(root), above, rules, honour_ignores))
+            levels.append(_level(files.open_folder(root), above, rules, honour_ignores, gaps))
         while levels:
             level = levels[-1]
             entry = next(level.entries, None)
             if entry is None:
                 levels.pop().folder.close()
                 continue
-            cancel.raise_if_cancelled()
+            check()
             parts = (*level.parts, entry.name)
-            if _is_left_out(level, entry, parts, files):
+            if _is_left_out(level, entry, parts, files, check):
                 continue
             found = Found(parts[len(above) :], entry.kind, level.folder)
             yield found
-            if entry.kind is EntryKind.FOLDER and len(levels) < _DEEPEST and enter(found.parts):
-                # One that vanished or is closed to us is passed over.
-                with suppress(OSError, FileRefusedError):
-                    below = level.folder.open(entry.name)
-                    levels.append(_level(below, parts, level.rules, honour_ignores))
+            if entry.kind is not EntryKind.FOLDER or not enter(found.parts):
+                continue
+            if len(levels) == _DEEPEST:
+                gaps.too_deep = True
+                continue
+            # One that vanished or is closed to us is passed over.
+            with suppress(OSError, FileRefusedError):
+                below = level.folder.open(entry.name)
+                levels.append(_level(below, parts, level.rules, honour_ignores, gaps))
     finally:
         for level in levels:
             level.folder.close()
 
 
-def _rules_above(files: FileScope, root: str) -> tuple[Parts, IgnoreRules]:
+def _rules_above(
+    files: FileScope, root: str, check: Callable[[], None], gaps: WalkGaps
+) -> tuple[Parts, IgnoreRules]:
     """Return where the root is in the workspace, and the rules of the folders above it."""
     top = files.workspace.root
     parts = tuple(part for part in root[len(top) :].split("/") if part)
@@ -144,31 +167,41 @@ def _rules_above(files: FileScope, root: str) -> tuple[Parts, IgnoreRules]:
         path = os.path.join(top, *parts[:depth], ignoring.NAME)
         with suppress(ToolError):
             data = files.read(path, limit=ignoring.LIMIT)
-            rules = rules.and_file(IgnoreFile.parse(parts[:depth], data))
-        if rules.ignore(parts[: depth + 1], folder=True):
+            rules = _and_file(rules, parts[:depth], data, gaps)
+        if rules.ignore(parts[: depth + 1], folder=True, check=check):
             return parts, IgnoreRules()
     return parts, rules
 
 
-def _level(folder: OpenFolder, parts: Parts, rules: IgnoreRules, honour_ignores: bool) -> _Level:
+def _and_file(rules: IgnoreRules, folder: Parts, data: bytes, gaps: WalkGaps) -> IgnoreRules:
+    file = IgnoreFile.parse(folder, data)
+    gaps.rules += file.left_out
+    return rules.and_file(file)
+
+
+def _level(
+    folder: OpenFolder, parts: Parts, rules: IgnoreRules, honour_ignores: bool, gaps: WalkGaps
+) -> _Level:
     """List a folder that was just opened; it is closed again if that fails."""
     try:
         entries = folder.entries()
         if honour_ignores and Entry(ignoring.NAME, EntryKind.FILE) in entries:
             with suppress(OSError, FileRefusedError):
                 data = folder.read(ignoring.NAME, limit=ignoring.LIMIT)
-                rules = rules.and_file(IgnoreFile.parse(parts, data))
+                rules = _and_file(rules, parts, data, gaps)
     except BaseException:
         folder.close()
         raise
     return _Level(folder, parts, rules, iter(sorted(entries, key=_path_order)))
 
 
-def _is_left_out(level: _Level, entry: Entry, parts: Parts, files: FileScope) -> bool:
+def _is_left_out(
+    level: _Level, entry: Entry, parts: Parts, files: FileScope, check: Callable[[], None]
+) -> bool:
     return (
         entry.name == ".git"
         or entry.kind is EntryKind.OTHER
-        or level.rules.ignore(parts, folder=entry.kind is EntryKind.FOLDER)
+        or level.rules.ignore(parts, folder=entry.kind is EntryKind.FOLDER, check=check)
         or not files.may_read(level.folder.path_of(entry.name))
     )
 

@@ -371,3 +371,17 @@ def test_the_sdk_is_not_imported_before_initialize_is_answered(home, start, chat
     before = client.stderr
     assert "openai" not in before
     assert "term2_acp.rpc.reader" in before
+
+
+def test_the_system_prompt_and_the_tools_stay_the_same(open_chat, chat, project):
+    """Caches and signatures hang on them: also after a change of AGENTS.md and a resume."""
+    client, session = open_chat()
+    for text in ("one", "two", "three"):
+        (project / "AGENTS.md").write_text(f"Say {text}.\n")
+        chat.step(ScriptedStep(text=text))
+        client.run(session, text)
+        client.close_session(session)
+        client.resume(session, project).result()
+    bodies = [request.body for request in chat.requests]
+    assert len({json.dumps(body["messages"][0]) for body in bodies}) == 1
+    assert len({json.dumps(body["tools"]) for body in bodies}) == 1

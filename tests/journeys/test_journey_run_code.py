@@ -155,18 +155,30 @@ def test_a_protected_file_can_be_made_by_a_nested_call(client, session, project)
     assert (project / ".github/workflows/ci.yml").read_text() == "on: push"
 
 
+def test_a_name_that_the_sandbox_keeps_free_is_not_made_by_a_nested_call(client, session, project):
+    """Made meanwhile, the code could write to it; the call says what to do instead."""
+    client.permissions.allow_all()
+    turn = client.run(session, "/code tools.create_file(path='.envrc', content='x')")
+    assert "a name that the sandbox keeps free while the code runs" in shown(turn.updates)
+    assert not (project / ".envrc").exists()
+    client.run(session, "/create .envrc <<x")
+    assert (project / ".envrc").read_text() == "x\n"
+
+
 def test_a_cancel_takes_an_open_nested_question_back(client, session, project, marker):
     """Code and call end as cancelled, a late answer does nothing, no process is left."""
     approve_code_only(client)
+    forked = f"echo child; sleep {marker}; true"
     client.prompt(
         session,
         code_prompt(
-            f"import subprocess\nsubprocess.Popen(['sleep', '{marker}'])\n"
+            f"import subprocess\nsubprocess.Popen(['sh', '-c', {forked!r}])\n"
             "tools.shell(command='touch never')\nopen('never', 'w')"
         ),
     ).result()
     client.permissions.next()
     request = client.permissions.next()
+    client.wait_for(lambda: "child" in shown(client.updates(session)), "the child's output")
     assert processes_with(marker)
     begun = time.monotonic()
     client.cancel(session)
@@ -208,7 +220,7 @@ def test_a_question_whose_code_has_ended_is_taken_back(client, session, project)
 def test_a_cancel_stops_a_nested_command_and_code_that_never_ends(client, session, marker):
     """The whole tree of both sandboxes is gone."""
     client.permissions.allow_all()
-    client.prompt(session, f"/code tools.shell(command='echo on; sleep {marker}')").result()
+    client.prompt(session, f"/code tools.shell(command='echo on; sleep {marker}; true')").result()
     client.wait_update(lambda u: u.kind == "terminal_output_chunk", what="the command's output")
     assert processes_with(marker)
     client.cancel(session)
@@ -226,14 +238,16 @@ def test_a_cancel_stops_a_nested_command_and_code_that_never_ends(client, sessio
 def test_nothing_outlives_the_server_or_the_session(client, session, how, marker):
     """Code with a nested command, when the server is killed, its client or its session ends."""
     client.permissions.allow_all()
+    forked = f"echo child; sleep {marker}; true"
     client.prompt(
         session,
         code_prompt(
-            f"import subprocess\nsubprocess.Popen(['sleep', '{marker}'])\n"
-            f"tools.shell(command='echo on; sleep {marker}')"
+            f"import subprocess\nsubprocess.Popen(['sh', '-c', {forked!r}])\n"
+            f"tools.shell(command='echo on; sleep {marker}; true')"
         ),
     ).result()
-    client.wait_update(lambda u: u.kind == "terminal_output_chunk", what="the command's output")
+    for word in ("child\n", "on\n"):
+        client.wait_for(lambda word=word: word in shown(client.updates(session)), f"output {word}")
     assert len(processes_with(marker)) >= 2
     if how == "kill":
         client.kill()
@@ -251,7 +265,7 @@ def test_a_killed_turn_is_closed_with_its_nested_calls(home, start, project, mar
     client.initialize()
     client.permissions.allow_all()
     session = client.new_session(project)
-    client.prompt(session, f"/code tools.shell(command='echo on; sleep {marker}')").result()
+    client.prompt(session, f"/code tools.shell(command='echo on; sleep {marker}; true')").result()
     client.wait_update(lambda u: u.kind == "terminal_output_chunk", what="the command's output")
     client.kill()
     wait_until_gone(marker, SOON)

@@ -133,6 +133,17 @@ class Bench:
         TOOLS[tool].plan(params, self.workspace)
         return TOOLS[tool].run(params, self.context())
 
+    def run_cancelled_late(self, tool: str, **arguments: Any) -> ToolOutcome:
+        """Call an edit tool whose turn is cancelled once the file has been looked at."""
+
+        def cancel_now(_path: str) -> bool:
+            self.cancel.cancel()
+            return False
+
+        files = FileScope(self.workspace, self.ledger, self._allowed, cancel_now)
+        context = attrs.evolve(self.context(), files=files)
+        return TOOLS[tool].run(self.parse(tool, arguments), context)
+
     def parse(self, tool: str, arguments: dict[str, Any]) -> Any:
         return parse_arguments(TOOLS[tool], json.dumps(arguments))
 

@@ -182,6 +182,7 @@ class TestWhatIsRefused:
             ([create("n", "+a\n b\n")], "every line of a new file must begin with"),
             ([create("n", "+a\n@@\n+b\n")], "only one hunk"),
             ([create("", "+a\n")], "path is empty"),
+            ([create("n/", "+a\n")], "says by its ending that it is a folder"),
             ([create("f", "+a\n")], "cannot create f: it exists already"),
             ([create("d", "+a\n")], "cannot edit d: it is a folder"),
             ([update("n", "-a\n+b\n")], "there is no file n; nothing was changed. Use create_file"),
@@ -283,6 +284,7 @@ class TestAFailureOnTheWay:
         bench.write("b", "b\n")
         with EDIT_LOCKS.hold(str(bench.root / "b"), bench.cancel):
             timer = threading.Timer(0.1, bench.cancel.cancel)
+            timer.name = "test-cancel"
             timer.start()
             with pytest.raises(Cancelled):
                 patch(bench, update("b", "-b\n+B\n"), update("a", "-a\n+A\n"))

@@ -8,14 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from term2_acp.tools.bounds import OutputBuffer, keep_ends, title_line
+from term2_acp.tools.bounds import (
+    OutputBuffer,
+    clipped,
+    cut_after,
+    cut_before,
+    integer_text,
+    keep_ends,
+    title_line,
+)
+
+RUN = r"[A-Za-z0-9_+/=.~-]"
 
 
 def test_a_title_is_one_bounded_line() -> None:
     """Line breaks, tabs and control characters become blanks, and length is bounded."""
     assert title_line("Run `a\nb\t\x1b[31mc`") == "Run `a b [31mc`"
-    long = title_line("x" * 500)
-    assert len(long) == 120
+    long = title_line("xy " * 500)
+    assert 110 < len(long) <= 120
     assert long.endswith("…")
 
 
@@ -24,7 +34,7 @@ def test_a_text_in_bounds_is_left_alone() -> None:
     assert keep_ends("x" * 50, 50) == "x" * 50
 
 
-@given(st.text(alphabet="ab\n", min_size=200, max_size=2000))
+@given(st.lists(st.text(alphabet="ab", max_size=9), min_size=200, max_size=300).map("\n".join))
 def test_both_ends_stay_and_the_cut_is_stated(text: str) -> None:
     """What is kept is a prefix and a suffix, and the number of characters left out is true."""
     kept = keep_ends(text, 120)
@@ -41,6 +51,42 @@ def test_both_ends_stay_and_the_cut_is_stated(text: str) -> None:
     assert len(head) <= 80
     assert head
     assert tail
+
+
+@given(st.text(alphabet="aZ0_+/=.~-  \"'\n(,é", max_size=600), st.integers(0, 600))
+def test_a_cut_never_goes_through_what_may_be_a_credential(text: str, position: int) -> None:
+    """It goes back (for the front) or on (for the end), and no farther than it must."""
+    before, after = cut_before(text, position), cut_after(text, position)
+    assert 0 <= before <= min(position, len(text))
+    assert min(position, len(text)) <= after <= len(text)
+    for cut in (before, after):
+        around = text[cut - 1 : cut + 1] if cut else ""
+        assert not re.fullmatch(RUN * 2, around)
+    spaced = text[:position].rfind(" ") + 1
+    assert before >= min(spaced, len(text))
+
+
+@pytest.mark.parametrize("length", [20, 199, 200, 201, 5000])
+def test_a_long_run_of_characters_is_left_out_whole(length: int) -> None:
+    """No part of it is shown, wherever the cut falls in it."""
+    run = "sk-" + "x" * length
+    assert clipped(f"a {run} b", 10) == "a …"
+    assert title_line(f"Run {run}{' end' * 40}").replace(run, "").count("x") == 0
+    kept = keep_ends(f"front {run} {'y ' * 100}{run} end", 30)
+    assert "x" not in kept
+    assert kept.startswith("front ")
+    assert kept.endswith(" end")
+
+
+def test_a_cut_is_made_next_to_a_blank_or_a_quote_where_one_is_near() -> None:
+    """A password may hold other characters than a token does."""
+    assert clipped('key: "p@ss!w0rd:x&y"', 14) == 'key: "…'
+
+
+def test_a_huge_integer_is_not_written_out() -> None:
+    """Others are."""
+    assert integer_text(-(2**33)) == "-8589934592"
+    assert integer_text(10**4000) == "an integer of 13288 bits"
 
 
 def test_a_cut_is_made_between_lines_where_there_are_any() -> None:

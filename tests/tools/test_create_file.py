@@ -8,6 +8,7 @@ import stat
 
 import pytest
 
+from term2_acp.agent.cancel import Cancelled
 from term2_acp.agent.ports import Access, AccessMode, ChangeKind, Location, ToolError
 from tests.tools.bench import Bench, change_of
 
@@ -124,8 +125,66 @@ class TestAnExistingFile:
             bench.run("create_file", path="file", content="x", overwrite=True)
         assert path.read_bytes() == b"a\0b"
 
+    def test_it_is_not_overwritten_after_only_a_part_was_read(self, bench: Bench) -> None:
+        """An edit that matched is no read of the rest; a read of all lines is."""
+        old = "".join(f"line {number}\n" for number in range(100))
+        path = bench.write("file", old)
+        for number in (1, 2):
+            bench.run("read_file", path="file", start_line=3, end_line=4)
+            with pytest.raises(ToolError, match="seen only in part; nothing was changed"):
+                bench.run("create_file", path="file", content="new", overwrite=True)
+            bench.replace("file", (f"line {number}\n", f"LINE {number}\n"))
+        assert path.read_text() == old.replace("line 1\n", "LINE 1\n").replace(
+            "line 2\n", "LINE 2\n"
+        )
+        bench.run("read_file", path="file", start_line=1, end_line=100)
+        bench.run("create_file", path="file", content="new", overwrite=True)
+        assert path.read_text() == "new"
+
+    def test_it_is_not_overwritten_after_a_read_that_was_cut(self, bench: Bench) -> None:
+        """The middle of a long file was not shown."""
+        path = bench.write("file", "line\n" * 50_000)
+        bench.run("read_file", path="file")
+        with pytest.raises(ToolError, match="seen only in part"):
+            bench.run("create_file", path="file", content="new", overwrite=True)
+        assert path.read_text() == "line\n" * 50_000
+
+    def test_a_marker_that_it_has_does_not_cover_for_a_hidden_credential(
+        self, bench: Bench
+    ) -> None:
+        """The markers are counted."""
+        path = bench.write("file", "A=[REDACTED]\nB=abcdefgh12345\n")
+        bench.run("read_file", path="file")
+        redacted = "A=[REDACTED]\nB=[REDACTED]\n"
+        with pytest.raises(ToolError, match="stands for a credential"):
+            bench.run("create_file", path="file", content=redacted, overwrite=True)
+        assert path.read_text() == "A=[REDACTED]\nB=abcdefgh12345\n"
+
     def test_a_folder_is_not_overwritten(self, bench: Bench) -> None:
         """The error says what is there."""
         (bench.root / "sub").mkdir()
         with pytest.raises(ToolError, match="it is a folder"):
             bench.run("create_file", path="sub", content="x", overwrite=True)
+
+
+@pytest.mark.parametrize("path", ["file/", "new/", "new/.", "/", "."])
+@pytest.mark.parametrize("tool", ["create_file", "read_file"])
+def test_a_path_that_ends_as_a_folder_does_is_refused(bench: Bench, tool: str, path: str) -> None:
+    """Before anybody is asked, and whatever is there."""
+    bench.write("file", "x")
+    content = {"content": "y", "overwrite": True} if tool == "create_file" else {}
+    with pytest.raises(ToolError, match="it is a folder; give the path of a file"):
+        bench.plan(tool, path=path, **content)
+    assert bench.names() == ["file"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_cancel_is_heard_before_the_file_is_written(bench: Bench, there: bool) -> None:
+    """Neither a new nor an old file is touched then."""
+    if there:
+        bench.write("file", "old")
+        bench.run("read_file", path="file")
+    with pytest.raises(Cancelled):
+        bench.run_cancelled_late("create_file", path="file", content="new", overwrite=True)
+    assert bench.names() == (["file"] if there else [])
+    assert not there or (bench.root / "file").read_text() == "old"

@@ -356,8 +356,20 @@ class TestWriting:
     def test_what_was_written_is_known_to_the_session(self, bench: Bench) -> None:
         """The session's own edit is no change by somebody else."""
         path = bench.write("file", "old")
+        bench.ledger.record(str(path), b"old")
         write(bench, path, b"new")
         assert bench.ledger.compare(str(path), b"new") is Knowledge.CURRENT
+
+    @pytest.mark.parametrize("seen", [False, True])
+    def test_writing_a_file_that_was_not_seen_whole_does_not_make_it_known(
+        self, bench: Bench, seen: bool
+    ) -> None:
+        """An edit shows nothing of the rest of the file."""
+        path = bench.write("file", "old")
+        if seen:
+            bench.ledger.record(str(path), b"old", whole=False)
+        write(bench, path, b"new")
+        assert bench.ledger.compare(str(path), b"new") is Knowledge.PARTIAL
 
 
 class TestTheLedger:
@@ -367,6 +379,28 @@ class TestTheLedger:
         assert bench.ledger.compare("/f", b"one") is Knowledge.CURRENT
         assert bench.ledger.compare("/f", b"two") is Knowledge.STALE
         assert bench.ledger.compare("/g", b"one") is Knowledge.UNSEEN
+
+    def test_a_part_is_not_the_whole(self, bench: Bench) -> None:
+        """But who saw the whole before still knows it, unless it changed."""
+        bench.ledger.record("/f", b"one", whole=False)
+        assert bench.ledger.compare("/f", b"one") is Knowledge.PARTIAL
+        assert bench.ledger.compare("/f", b"two") is Knowledge.STALE
+        bench.ledger.record("/f", b"one")
+        bench.ledger.record("/f", b"one", whole=False)
+        assert bench.ledger.compare("/f", b"one") is Knowledge.CURRENT
+        bench.ledger.record("/f", b"two", whole=False)
+        assert bench.ledger.compare("/f", b"two") is Knowledge.PARTIAL
+
+
+class TestTheRootOfTheSystem:
+    def test_it_is_told_to_be_a_folder(self, bench: Bench) -> None:
+        """No folder holds it, which is no reason to break."""
+        bench.grant(Path("/"), AccessMode.READ)
+        bench.grant(Path("/"), AccessMode.EDIT)
+        with pytest.raises(ToolError, match="cannot read /: it is a folder"):
+            read(bench, "/")
+        with pytest.raises(ToolError, match="cannot edit /: it is a folder"):
+            write(bench, "/", b"x")
 
 
 class TestTheEditLock:

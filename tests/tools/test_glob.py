@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from term2_acp.agent.cancel import Cancelled
 from term2_acp.agent.ports import Access, AccessMode, ToolError
 from term2_acp.tools.ignoring import IgnoreFile
+from term2_acp.tools.walking import WalkGaps, walk
 from tests.tools.bench import Bench
 
 
@@ -216,10 +222,61 @@ class TestIgnoredFiles:
 
     def test_rules_that_would_take_forever_are_left_out(self) -> None:
         """A hostile repository does not stop the server; its other rules still work."""
-        rules = b"*a*a*a*a*a*a*a*a*a*b\n**/a/**/a/**/a/**/a/**/b\n*.o\n"
+        rules = b"*a*[!b]*[!c]*b\n**/a/**/a/**/a/**/a/**/b\n*.o\n"
         file = IgnoreFile.parse((), rules)
         assert file.judge(["a" * 250], folder=False) is None
         assert file.judge(["x.o"], folder=False) is True
+        assert file.left_out == 2
+
+    def test_many_stars_take_linear_time(self) -> None:
+        """Long names and thousands of rules that nearly match them."""
+        rules = "".join(f"*a*a*a*a*a*a*{number}b\n" for number in range(2000))
+        file = IgnoreFile.parse((), rules.encode())
+        start = time.monotonic()
+        for number in range(20):
+            assert file.judge(["a" * 230 + str(number)], folder=False) is None
+        assert time.monotonic() - start < 60
+        assert file.judge(["caaaXaaa17b"], folder=False) is True
+
+    @settings(deadline=None)
+    @given(
+        st.lists(st.sampled_from(["*", "*", "a", "b", "?", "[ab]", r"\b", "**", "/"]), max_size=9),
+        st.lists(st.text(alphabet="abc", min_size=1, max_size=8), min_size=1, max_size=3),
+        st.booleans(),
+    )
+    def test_a_rule_means_what_it_means_to_the_library(
+        self, rule: list[str], parts: list[str], folder: bool
+    ) -> None:
+        """Matching it in linear time changes nothing."""
+        line = "".join(rule)
+        file = IgnoreFile.parse((), line.encode())
+        wanted = GitIgnoreSpec.from_lines([line]).check_file("/".join(parts) + "/" * folder)
+        assert file.left_out or file.judge(parts, folder=folder) is wanted.include
+
+    def test_rules_that_are_not_applied_are_told(self, bench: Bench) -> None:
+        """By both tools that honour them."""
+        bench.write(".gitignore", "# comment\n\n" + "x\n" * 2010)
+        bench.write("file", "needle")
+        note = "[.gitignore rules not applied as too many or too slow: 10]"
+        assert bench.run("glob", pattern="file").text == f"file\n{note}"
+        assert bench.run("grep", pattern="needle").text == f"file:1: needle\n{note}"
+
+    def test_what_is_left_out_counts_as_work(self, bench: Bench) -> None:
+        """The time limit is looked at for ignored entries as well."""
+        bench.write(".gitignore", "*\n")
+        for number in range(10):
+            bench.write(f"f{number}", "")
+        checks: list[None] = []
+        found = walk(
+            bench.files,
+            str(bench.root),
+            enter=lambda _: True,
+            honour_ignores=True,
+            check=lambda: checks.append(None),
+            gaps=WalkGaps(),
+        )
+        assert list(found) == []
+        assert len(checks) >= 11
 
 
 class TestWhatFails:
@@ -267,7 +324,26 @@ def test_a_very_deep_tree_is_walked_as_far_as_it_is_sane(bench: Bench) -> None:
         os.close(folder)
         folder = below
     os.close(folder)
-    assert found(bench) == ["top"]
+    note = "[folders more than 128 deep were not searched]"
+    assert bench.run("glob", pattern="**/*").text == f"top\n{note}"
+    assert bench.run("grep", pattern="x").text == f"No line in . matches x.\n{note}"
+    assert "[" not in bench.run("glob", pattern="*").text
+
+
+def test_a_link_that_cannot_be_followed_is_no_file(bench: Bench) -> None:
+    """It is passed over, and the others are found."""
+    (bench.root / "link").symlink_to("/proc/1/root")
+    (bench.root / "loop").symlink_to("loop")
+    bench.write("file", "")
+    bench.grant(Path("/proc"), AccessMode.READ)
+    assert found(bench) == ["file"]
+
+
+def test_a_name_is_one_line(bench: Bench) -> None:
+    """Whatever is in it, in glob and in grep."""
+    bench.write("a\nb.py:1: x\x1b[2K", "x")
+    assert bench.run("glob", pattern="*").text == r"a\nb.py:1: x\x1b[2K"
+    assert bench.run("grep", pattern="x").text == r"a\nb.py:1: x\x1b[2K:1: x"
 
 
 def test_the_plan_says_what_is_looked_for(bench: Bench) -> None:

@@ -158,12 +158,30 @@ class TestBounds:
 
     def test_a_long_line_is_cut_around_the_match(self, bench: Bench) -> None:
         """A minified file does not fill the answer."""
-        bench.write("file", "a" * 10_000 + "needle" + "b" * 10_000)
+        bench.write("file", "a " * 10_000 + "needle" + " b" * 10_000)
         (line,) = found(bench, "needle")
         assert len(line) < 320
-        assert line.startswith("file:1: …aaa")
-        assert "aneedleb" in line
-        assert line.endswith("b…")
+        assert line.startswith("file:1: …a a a")
+        assert "a needle b" in line
+        assert line.endswith(" b…")
+
+    def test_a_long_line_is_not_cut_within_a_token(self, bench: Bench) -> None:
+        """Half of a credential would not be recognised as one."""
+        token = "ghp_" + "x" * 180
+        bench.write("file", f"{'a ' * 90}{token} needle {'b ' * 60}{token} {'c ' * 90}")
+        (line,) = found(bench, "needle")
+        assert f"…{token} needle b" in line
+        assert line.endswith("b …")
+        (line,) = found(bench, "x needle")
+        assert f"…{token} needle b" in line
+
+    def test_a_match_within_a_very_long_run_of_characters_is_told(self, bench: Bench) -> None:
+        """The run is left out whole."""
+        bench.write("file", f"{'a ' * 500}{'x' * 5000}needle{'x' * 5000} {'b ' * 500}")
+        assert found(bench, "needle") == [
+            "file:1: [… the match is within 10006 characters without a break, left out …]"
+        ]
+        assert "xx" not in found(bench, "a x")[0]
 
     def test_the_whole_answer_is_bounded(self, bench: Bench) -> None:
         """Many long lines keep head and tail."""
@@ -212,6 +230,31 @@ class TestWhatFails:
         """The plan itself fails, and says how to search for the text literally."""
         with pytest.raises(ToolError, match=r"is no regular expression.*backslash"):
             bench.plan("grep", pattern=pattern)
+
+    @pytest.mark.parametrize(
+        "pattern",
+        [
+            "a{99999999}",
+            "a{99999999999999999999}",
+            "(?:a{1000}){1000}",
+            "(?:a{1000}(?#()){1000}",
+            "(){99999999}",
+            "a{300}{300}",
+            "(?x)a{ 99 99 99 99 }",
+            "(?V1)(?:a{1000}[[a])][[a](]){1000}",
+        ],
+    )
+    def test_a_pattern_too_large_to_compile_is_refused(self, bench: Bench, pattern: str) -> None:
+        """Compiling it would take memory without end."""
+        with pytest.raises(ToolError, match="repeats too much: written out it has more than"):
+            bench.plan("grep", pattern=pattern)
+
+    @pytest.mark.parametrize(
+        "pattern", [r"\d{4}-\d{2}", "(?:[0-9a-f]{4}:){7}", "x{1000}", r"[{}]\{99999999\}", "a{2,}"]
+    )
+    def test_repetitions_in_bounds_are_accepted(self, bench: Bench, pattern: str) -> None:
+        """Also braces that are none."""
+        bench.plan("grep", pattern=pattern)
 
     def test_a_missing_path(self, bench: Bench) -> None:
         """Is told by name."""

@@ -63,3 +63,11 @@ def test_a_large_file_of_similar_lines_takes_bounded_time() -> None:
     start = time.monotonic()
     near_misses(text, "valu = comput(numbr, 17)\nnext line")
     assert time.monotonic() - start < 20
+
+
+def test_a_token_is_not_cut() -> None:
+    """Half of a credential would not be recognised as one."""
+    line = f"the key is {'y ' * 60} sk-{'x' * 60} here"
+    (told,) = near_misses(line, "THE KEY IS")
+    assert "sk-" not in told
+    assert told.endswith("y  …'")

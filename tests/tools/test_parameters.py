@@ -199,3 +199,18 @@ def test_a_lone_surrogate_becomes_a_replacement_character() -> None:
     params = parse("create_file", r'{"path": "a\ud800", "content": "\ud99c \ud83d\ude00"}')
     assert params.path == "a\ufffd"
     assert params.content == "\ufffd 😀"
+
+
+def test_a_huge_integer_is_not_repeated() -> None:
+    """Neither where it is out of bounds nor where another type is wanted."""
+    for arguments in ({"pattern": "x", "max_results": 10**4000}, {"pattern": 10**4000}):
+        with pytest.raises(ToolError, match="an integer of 13288 bits") as refused:
+            parse_arguments(TOOLS["grep"], json.dumps(arguments))
+        assert len(str(refused.value)) < 200
+
+
+def test_a_value_is_not_repeated_in_part() -> None:
+    """Half of a credential would not be recognised as one."""
+    with pytest.raises(ToolError) as refused:
+        parse_arguments(TOOLS["read_file"], json.dumps({"path": "a", "start_line": "sk-" * 40}))
+    assert "sk-" not in str(refused.value)

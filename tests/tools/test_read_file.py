@@ -147,3 +147,20 @@ class TestThePlan:
         assert plan.accesses == (Access(str(path), AccessMode.READ),)
         assert plan.locations == (Location(str(path), 3),)
         assert bench.plan("read_file", path="src/a.py").title == "Read src/a.py"
+
+    @pytest.mark.parametrize("line", [-5, 0, 2**33, 10**4000])
+    def test_a_line_that_cannot_be_one_is_not_followed(self, bench: Bench, line: int) -> None:
+        """An editor is told of the file alone; the call itself fails."""
+        path = bench.write("file", "x\n")
+        plan = bench.plan("read_file", path="file", start_line=line)
+        assert plan.locations == (Location(str(path), None),)
+        with pytest.raises(ToolError, match="is not a line of file") as refused:
+            read(bench, start_line=line)
+        assert len(str(refused.value)) < 200
+
+    def test_a_huge_end_is_the_end(self, bench: Bench) -> None:
+        """The title stays short."""
+        bench.write("file", "x\n")
+        assert read(bench, end_line=10**4000) == "x\n[lines 1 to 1 of 1 of file]"
+        with pytest.raises(ToolError, match="end_line an integer of 13288 bits is before"):
+            read(bench, end_line=-(10**4000))

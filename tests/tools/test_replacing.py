@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from term2_acp.tools.replacing import LineText, first_difference, without_overlaps
+from term2_acp.tools.replacing import LineText, first_difference
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "\n", "\r\n", "\r"]), max_size=24).map("".join)
 PIECES = st.lists(st.sampled_from(["a", "b", "\n", "\r\n"]), max_size=5).map("".join)
+
+
+def unchecked() -> None:
+    """Stop nothing."""
+
+
+def take_one(steps: Iterator[int]) -> None:
+    """Stop when there is none left."""
+    next(steps)
 
 
 def tokens(text: str) -> list[str]:
@@ -89,7 +100,7 @@ def model_piece(have: list[str], start: int, end: int, new: list[str], text: str
 def test_only_what_differs_is_touched(text: str, search: str, new: str) -> None:
     """Every byte that old and new share stays; new breaks are like those they replace."""
     lines = LineText.of(text)
-    result = lines.replaced(without_overlaps(lines.find(search)), new)
+    result = lines.replaced(lines.find(search, overlapping=False), new, unchecked)
     assert result == model_replaced(text, search, new)
 
 
@@ -115,7 +126,27 @@ def test_new_lines_end_as_their_neighbours_do(
 ) -> None:
     """LF, CRLF, mixed and CR-only texts keep their endings, replaced lines each their own."""
     lines = LineText.of(text)
-    assert lines.replaced(list(lines.find(search)), new) == result
+    assert lines.replaced(lines.find(search), new, unchecked) == result
+
+
+def test_many_places_in_a_long_line_take_linear_time() -> None:
+    """A text without line breaks is not searched for one at every place."""
+    text = '"' * 200_000 + "x" * (16 << 20)
+    lines = LineText.of(text)
+    start = time.monotonic()
+    for new in ("'", "\n"):
+        found = lines.find('"', overlapping=False)
+        assert lines.replaced(found, new, unchecked) == text.replace('"', new)
+    assert time.monotonic() - start < 60
+
+
+def test_replacing_stops_where_it_is_told_to() -> None:
+    """The check is called at every place, not only before the first."""
+    lines = LineText.of("a" * 10)
+    steps = iter(range(5))
+    with pytest.raises(StopIteration):
+        lines.replaced(lines.find("a"), "b", lambda: take_one(steps))
+    assert list(steps) == []
 
 
 def test_the_half_of_a_line_break_is_not_found() -> None:

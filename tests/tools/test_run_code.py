@@ -161,13 +161,13 @@ class TestItsCalls:
         bench.write("f", "é€\n" * 10_000)
         code = (
             "text = tools.read_file(path='f', start_line=2)\nprint(len(text) > 20_000)\n"
-            "print(tools.create_file(path='n\\u2028', content='x\\n' * 500_000, overwrite=False))\n"
+            "print(tools.create_file(path='n\\u00fc', content='x\\n' * 500_000, overwrite=False))\n"
             "print(tools.apply_patch(operations=[dict(type='delete_file', path='f')]))\n"
         )
         printed = output(bench.run("run_code", code=code))
-        assert printed == "True\nCreated n\u2028.\nThe patch is applied: deleted f.\n"
+        assert printed == "True\nCreated n\u00fc.\nThe patch is applied: deleted f.\n"
         assert [name for name, _ in bench.nested] == ["read_file", "create_file", "apply_patch"]
-        assert (bench.root / "n\u2028").stat().st_size == 10**6
+        assert (bench.root / "n\u00fc").stat().st_size == 10**6
 
     def test_a_failed_call_raises(self, bench: Bench) -> None:
         """The exception's text is what the tool said; the code may go on."""

@@ -227,6 +227,26 @@ class TestWhatFailsUntouched:
             bench.replace("file", ("a", "b"))
         assert path.read_text() == "a"
 
+    def test_a_cancel_while_it_works_is_heard_before_the_file_is_written(
+        self, bench: Bench
+    ) -> None:
+        """Whatever was computed by then is thrown away."""
+        path = bench.write("file", "a" * 1000)
+        with pytest.raises(Cancelled):
+            bench.run_cancelled_late(
+                "search_replace",
+                path="file",
+                replacements=[{"search_content": "a", "replace_content": "b", "replace_all": True}],
+            )
+        assert path.read_text() == "a" * 1000
+
+    def test_a_second_marker_is_one_too_many(self, bench: Bench) -> None:
+        """One that the file has does not cover for one that stands for a credential."""
+        path = bench.write("file", "A=[REDACTED]\nB=abcdefgh12345\n")
+        with pytest.raises(ToolError, match="stands for a credential"):
+            bench.replace("file", ("A=[REDACTED]\n", "A=[REDACTED]\nC=[REDACTED]\n"))
+        assert path.read_text() == "A=[REDACTED]\nB=abcdefgh12345\n"
+
     def test_the_marker_of_a_hidden_credential_is_not_written_back(self, bench: Bench) -> None:
         """The model never saw the real value, and would destroy it."""
         path = bench.write(".env", "KEY=abcdefgh12345\n")

@@ -114,6 +114,24 @@ def test_what_cannot_be_a_path_is_refused_with_the_reason(
     str(refused.value).encode()
 
 
+def test_a_link_that_the_system_does_not_follow_is_told_by_path(bench: Bench) -> None:
+    """A path through another process's root, or one that changes under way, is no crash."""
+    (bench.root / "link").symlink_to("/proc/1/root")
+    try:
+        os.readlink("/proc/1/root")
+    except OSError:
+        with pytest.raises(ToolError, match=r"cannot follow link/etc\\n: "):
+            bench.workspace.resolve("link/etc\n")
+    else:
+        pytest.skip("this system lets us follow the root of process 1")
+
+
+def test_a_name_cannot_pass_for_several_lines_or_hide(bench: Bench) -> None:
+    """Control characters are shown as escapes."""
+    shown = bench.workspace.display(f"{bench.root}/a\nb\x1b[2K\u202e\x7fé ü")
+    assert shown == r"a\nb\x1b[2K\u202e\x7fé ü"
+
+
 def test_a_name_that_is_no_utf8_is_shown_with_a_replacement_character(bench: Bench) -> None:
     """Display never holds a lone surrogate."""
     assert bench.workspace.display(f"{bench.root}/a\udcff") == "a\ufffd"

@@ -52,7 +52,7 @@ class Fixture:
             workspace=Workspace(str(self.root)),
             permissions=Permissions(str(self.root), (), "/home/nobody"),
             ledger=ReadLedger(),
-            shell=NoShell(),  # type: ignore[arg-type]  nothing is run
+            shell=NoShell(),  # type: ignore[arg-type]
             tools={tool.name: tool for tool in every},
             client=self.client,
             redactor=Redactor({"MY_KEY": SECRET}),
