@@ -190,7 +190,9 @@ def _tunnel() -> Iterator[tuple[str, list[str]]]:
         port = int(asked[0].split()[1].rpartition(":")[2])
         with client, socket.create_connection(("127.0.0.1", port), DEADLINE_S) as peer:
             client.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
-            back = threading.Thread(name="test-reader", target=pump, args=(peer, client), daemon=True)
+            back = threading.Thread(
+                name="test-reader", target=pump, args=(peer, client), daemon=True
+            )
             back.start()
             pump(client, peer)
             back.join(DEADLINE_S)
