@@ -37,10 +37,11 @@ def _model(kind):
 def _chat():
     server = ChatServer()
     yield server
-    server.close()
+    if not server.closed:
+        server.close()
 
 
-def configure(home, kind, server, **settings):
+def configure(home, kind, server, window=100_000, **settings):
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
     home.configure(
         "\n".join(
@@ -52,7 +53,7 @@ def configure(home, kind, server, **settings):
                 f'kind = "{kind}"',
                 f'base_url = "{server.base_url}"',
                 'api_key_env = "LOCAL_API_KEY"',
-                f'models = [{{ id = "{MODEL}", context_window = 100000 }}]',
+                f'models = [{{ id = "{MODEL}", context_window = {window} }}]',
             ]
         )
     )
@@ -109,7 +110,7 @@ def test_a_long_session_survives_a_kill_in_the_middle(home, start, project, kind
     client.initialize()
     client.permissions.allow_all()
     client.resume(session, project).result()
-    for turn in range(5):
+    for turn in range(7):
         model.step(read("README.md"))
         model.step(ScriptedStep(text=f"Again {turn}."))
         answer = client.run(session, f"go on {turn}")
@@ -385,3 +386,59 @@ def test_the_system_prompt_and_the_tools_stay_the_same(open_chat, chat, project)
     bodies = [request.body for request in chat.requests]
     assert len({json.dumps(body["messages"][0]) for body in bodies}) == 1
     assert len({json.dumps(body["tools"]) for body in bodies}) == 1
+
+
+def test_a_service_that_is_not_there_is_named(open_chat, chat):
+    """Connect failures are retried, then the turn ends and says what cannot be reached."""
+    client, session = open_chat()
+    chat.close()
+    answer = client.run(session, "hi", 60)
+    assert answer.stop_reason == "_term2_error"
+    assert "local" in answer.text
+    assert "try 4 of 4" in client.stderr
+
+
+def test_a_model_that_falls_silent_ends_the_turn(open_chat, chat):
+    """Before the first byte and in the middle: a named fault after stream_idle_timeout_s."""
+    client, session = open_chat(stream_idle_timeout_s=1)
+    half = chat_chunk({"role": "assistant", "content": "Half"})
+    for reply in (Reply(before_headers=Then.STALL), Reply((half, Then.STALL))):
+        chat.reply(reply)
+        answer = client.run(session, "hi", 30)
+        assert answer.stop_reason == "_term2_error"
+        assert "1 s" in answer.text or "second" in answer.text
+    chat.step(ScriptedStep(text="Back."))
+    assert client.run(session, "again").text == "Back."
+
+
+@pytest.mark.parametrize("status", [403, 500, 529])
+def test_each_kind_gives_up_on_a_service_that_refuses(home, start, kind, model, status):
+    """403 at once, 500 and 529 after four more tries; words for the user, and no key."""
+    configure(home, kind, model)
+    client = start(LOCAL_API_KEY="sk-local-not-shown")
+    client.initialize()
+    session = client.new_session(home.project())
+    body = {"error": {"message": "no", "type": "overloaded_error"}}
+    tries = 1 if status == 403 else 5
+    model.reply(*[json_reply(status, body, ("Retry-After", "0"))] * tries)
+    answer = client.run(session, "hi", 60)
+    assert answer.stop_reason == "_term2_error"
+    assert answer.text
+    assert "not-shown" not in answer.text + client.stderr
+    assert len(model.requests) == tries
+
+
+def test_a_conversation_near_the_end_of_its_window_is_compacted(home, start, project, chat):
+    """Before the next step, with a summary that the model gives; the turn goes on."""
+    configure(home, "openai-compatible", chat, window=20)
+    client = start(LOCAL_API_KEY="sk-local")
+    client.initialize()
+    session = client.new_session(project)
+    chat.step(read("README.md"))
+    chat.step(ScriptedStep(text="Summary: tea."))
+    chat.step(ScriptedStep(text="Done."))
+    answer = client.run(session, "what is it about?")
+    assert (answer.stop_reason, answer.text) == ("end_turn", "Done.")
+    sent = json.dumps(chat.requests[-1].body["messages"])
+    assert "Summary: tea." in sent
+    assert "what is it about?" in sent

@@ -102,6 +102,10 @@ class HttpServer:
         self._start(self._accept, "models-accept")
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def port(self) -> int:
         return int(self._listener.getsockname()[1])
 
