@@ -257,9 +257,15 @@ class UsageReported:
 
 @attrs.frozen
 class Compacted:
-    """The model's context starts anew from this summary."""
+    """
+    The model's context starts anew from this summary, and from the running turn's prompt.
+
+    What it keeps by rule is here apart, so that the next compaction keeps it too.
+    """
 
     summary: str
+    requests: tuple[str, ...] = ()
+    touched: tuple[str, ...] = ()
 
 
 @attrs.frozen

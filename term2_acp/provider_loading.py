@@ -14,6 +14,8 @@ from term2_acp.selection import Selection
 
 logger = logging.getLogger(__name__)
 
+# They tell addresses, headers and prompts, with what is secret in them.
+_TALKATIVE = ("openai", "anthropic", "httpx", "httpx2", "httpcore", "httpcore2")
 # Named, not imported: the vendors' SDKs take 0.5 to 1.4 s to import.
 _CLASSES = {
     "openai-compatible": ("term2_acp.providers.chat_completions", "ChatCompletionsProvider"),
@@ -111,6 +113,8 @@ class ProviderLoader:
     def _make(self) -> Provider:
         chosen = self._selection
         module, name = _CLASSES[chosen.kind]
+        for name_of_logger in _TALKATIVE:
+            logging.getLogger(name_of_logger).setLevel(logging.WARNING)
         cls: Any = getattr(importlib.import_module(module), name)
         if chosen.kind == "offline":
             offline: Provider = cls()

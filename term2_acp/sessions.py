@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import attrs
 
 from term2_acp.agent.cancel import Cancelled, CancelToken
-from term2_acp.agent.context import Conversation
+from term2_acp.agent.context import Conversation, Past
 from term2_acp.errors import SessionBusyError, SessionNotFoundError, StoreError
 from term2_acp.eventlog import (
     Event,
@@ -77,6 +77,10 @@ class Turn:
     def messages(self) -> tuple[ModelMessage, ...]:
         """The conversation so far, for the next request."""
         return self.session.conversation(Conversation.messages)
+
+    def past(self) -> Past:
+        """What a compaction would stand for."""
+        return self.session.conversation(Conversation.past)
 
     def used_tokens(self) -> int:
         """Tokens in the context as the last step reported them."""

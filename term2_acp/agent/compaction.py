@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from term2_acp.agent.cancel import CancelToken
+from term2_acp.agent.context import Past
 from term2_acp.agent.model import (
     AssistantTurn,
     ModelMessage,
@@ -18,6 +19,8 @@ from term2_acp.agent.model import (
     UserTurn,
 )
 from term2_acp.agent.ports import Provider
+from term2_acp.agent.retry import Retries
+from term2_acp.eventlog import Compacted
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +28,9 @@ _CHARACTERS_PER_TOKEN = 3
 _DEFAULT_WINDOW = 32_000
 _RESULT_CHARACTERS = 600
 _REQUEST_CHARACTERS = 2_000
+# With more than so much of requests, each is cut shorter, but none is left out.
+_REQUESTS_CHARACTERS = 24_000
+_MANY_REQUEST_CHARACTERS = 300
 _SUMMARY_CHARACTERS = 12_000
 _PATHS = 60
 _LAST_RESULTS = 3
@@ -36,30 +42,29 @@ _INSTRUCTIONS = (
 
 
 def compact(
-    provider: Provider,
-    model: str,
-    messages: Sequence[ModelMessage],
-    window: int | None,
-    cancel: CancelToken,
-) -> str:
+    provider: Provider, model: str, past: Past, window: int | None, cancel: CancelToken
+) -> Compacted:
     """
-    The text that stands for `messages` from now on.
+    What stands for the past from now on.
 
     The user's requests, the touched files and the last results are kept by rule; the
-    rest is the model's own summary, if it can give one.
+    rest is the model's own summary.
 
     Raises:
         Cancelled: the turn was cancelled.
+        ProviderError: the model could not be asked; nothing is lost.
     """
+    touched = tuple(dict.fromkeys((*past.touched, *_touched(past.messages))))[-_PATHS:]
     parts = ["This conversation was compacted; this is what came before."]
-    parts.append(_section("What the user asked, oldest first", _requests(messages)))
-    summary = _ask(provider, model, messages, window, cancel)
+    parts.append(_section("What the user asked, oldest first", _requests(past.requests)))
+    summary = _ask(provider, model, past.messages, window, cancel)
     if summary:
         parts.append(_section("Summary", [summary[:_SUMMARY_CHARACTERS]]))
-    parts.append(_section("Files that were touched", _touched(messages)))
-    parts.append(_section("Last results", _last_results(messages)))
-    parts.append("Go on with the user's last request from here.")
-    return "\n\n".join(part for part in parts if part)
+    parts.append(_section("Files that were touched", [f"- {path}" for path in touched]))
+    parts.append(_section("Last results", _last_results(past.messages)))
+    parts.append("The user's present request follows; go on with it from here.")
+    text = "\n\n".join(part for part in parts if part)
+    return Compacted(text, past.requests, touched)
 
 
 def _ask(
@@ -76,35 +81,38 @@ def _ask(
         head = budget // 4
         transcript = f"{transcript[:head]}\n[...]\n{transcript[-(budget - head) :]}"
     request = ModelRequest(model=model, system=_INSTRUCTIONS, messages=(UserTurn(text=transcript),))
-    texts = []
-    try:
-        with closing(provider.stream(request, cancel)) as events:
-            texts = [event.text for event in events if isinstance(event, TextDelta)]
-    except ProviderError as error:
-        logger.warning("compacting without a summary by the model: %s", error.message)
-        return ""
-    return "".join(texts).strip()
+    retries = Retries()
+    while True:
+        try:
+            with closing(provider.stream(request, cancel)) as events:
+                texts = [event.text for event in events if isinstance(event, TextDelta)]
+        except ProviderError as error:
+            if error.context_overflow:
+                logger.warning("compacting without a summary by the model: %s", error.message)
+                return ""
+            retries.wait(error, cancel)
+        else:
+            return "".join(texts).strip()
 
 
 def _section(title: str, lines: Sequence[str]) -> str:
     return "\n".join([f"## {title}", *lines]) if lines else ""
 
 
-def _requests(messages: Sequence[ModelMessage]) -> list[str]:
-    return [
-        f"- {_cut(message.text, _REQUEST_CHARACTERS)}"
-        for message in messages
-        if isinstance(message, UserTurn)
-    ]
+def _requests(requests: Sequence[str]) -> list[str]:
+    long = sum(min(len(request), _REQUEST_CHARACTERS) for request in requests)
+    limit = _REQUEST_CHARACTERS if long <= _REQUESTS_CHARACTERS else _MANY_REQUEST_CHARACTERS
+    return [f"- {_cut(request, limit)}" for request in requests]
 
 
 def _touched(messages: Sequence[ModelMessage]) -> list[str]:
-    paths: dict[str, None] = {}
-    for message in messages:
-        if isinstance(message, AssistantTurn):
-            for call in message.tool_calls:
-                paths.update(dict.fromkeys(_paths(call.arguments)))
-    return [f"- {path}" for path in list(paths)[-_PATHS:]]
+    return [
+        path
+        for message in messages
+        if isinstance(message, AssistantTurn)
+        for call in message.tool_calls
+        for path in _paths(call.arguments)
+    ]
 
 
 def _paths(arguments: str) -> list[str]:

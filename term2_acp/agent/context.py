@@ -53,6 +53,20 @@ class _Turn:
     prompt: UserTurn | None = None
     steps: list[_Step] = attrs.Factory(list)
     refused: bool = False
+    ended: bool = False
+
+
+@attrs.frozen
+class Past:
+    """
+    What a compaction stands for: all but the prompt that is being answered.
+
+    `requests` and `touched` are what earlier compactions kept, and the requests since.
+    """
+
+    messages: tuple[ModelMessage, ...]
+    requests: tuple[str, ...]
+    touched: tuple[str, ...]
 
 
 class Conversation:
@@ -66,6 +80,7 @@ class Conversation:
     def __init__(self) -> None:
         self._turns: list[_Turn] = []
         self.used_tokens = 0
+        self._compacted: Compacted | None = None
         # What each request begins with; after a compaction it may be made anew.
         self.system: str | None = None
 
@@ -78,8 +93,10 @@ class Conversation:
             return
         turn = self._turns[-1]
         if isinstance(event, Compacted):
-            # What came before, and the running turn so far, is in the summary.
-            self._turns = [_Turn(UserTurn(event.summary)), _Turn()]
+            # What came before, and the running turn's steps so far, are in the summary.
+            prompt = None if turn.ended else turn.prompt
+            self._compacted = event
+            self._turns = [_Turn(UserTurn(event.summary), ended=True), _Turn(prompt)]
             self.used_tokens = 0
             self.system = None
         elif isinstance(event, SystemPromptSet):
@@ -98,6 +115,7 @@ class Conversation:
             turn.steps[-1].results[event.tool_call_id] = event
         elif isinstance(event, TurnEnded):
             turn.refused = event.stop_reason is StopReason.REFUSAL
+            turn.ended = True
 
     def messages(self) -> tuple[ModelMessage, ...]:
         """Everything that the model is to see, oldest first."""
@@ -110,6 +128,21 @@ class Conversation:
             for step in turn.steps:
                 messages += _render(step)
         return tuple(messages)
+
+    def past(self) -> Past:
+        """What a compaction in the running turn would stand for."""
+        running = self._turns[-1] if self._turns and not self._turns[-1].ended else None
+        prompt = running.prompt if running else None
+        messages = [message for message in self.messages() if message is not prompt]
+        kept = self._compacted or Compacted("")
+        asked = [
+            f"{turn.prompt.text}\n{turn.prompt.attached}".strip()
+            for turn in self._turns
+            if turn is not running and turn.prompt is not None and not turn.refused
+        ]
+        # The first turn after a compaction is its summary.
+        since = asked[1:] if self._compacted else asked
+        return Past(tuple(messages), (*kept.requests, *since), kept.touched)
 
     @staticmethod
     def _open_step(turn: _Turn) -> _Step:

@@ -12,6 +12,7 @@ import attrs
 from term2_acp.agent.calls import CallRunner, TurnLog
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.compaction import compact
+from term2_acp.agent.context import Past
 from term2_acp.agent.model import (
     Finish,
     FinishReason,
@@ -32,7 +33,6 @@ from term2_acp.agent.retry import Retries
 from term2_acp.eventlog import (
     AgentText,
     AgentThought,
-    Compacted,
     PlannedCall,
     StepEnded,
     StopReason,
@@ -56,6 +56,10 @@ class TurnContext(TurnLog, Protocol):
 
     def messages(self) -> tuple[ModelMessage, ...]:
         """The conversation so far, for the next request."""
+        ...
+
+    def past(self) -> Past:
+        """What a compaction would stand for."""
         ...
 
     def used_tokens(self) -> int:
@@ -224,10 +228,9 @@ class AgentLoop:
 
     def _compact(self, context: TurnContext, window: int | None) -> None:
         logger.info("compacting the conversation")
-        summary = compact(
-            self._provider, self._settings.model, context.messages(), window, context.cancel
+        context.emit(
+            compact(self._provider, self._settings.model, context.past(), window, context.cancel)
         )
-        context.emit(Compacted(summary))
 
     def _report(self, usage: Usage | None, context: TurnContext) -> None:
         window = self._settings.window(context.cancel) if usage else None

@@ -107,6 +107,10 @@ class Vendor(Protocol[E]):
         ...
 
 
+# What comes of JSON that is none of the vendor's, in the SDK or in a reader.
+_WRONG_SHAPE = (AttributeError, TypeError, KeyError, IndexError, ValueError)
+
+
 def ask(
     vendor: Vendor[E],
     service: Service,
@@ -134,6 +138,10 @@ def ask(
                         break
                     if reader.finished:
                         exchange.hurry(_TAIL_PATIENCE_S)
+        except _WRONG_SHAPE:
+            logger.debug("an event of %s cannot be read", service.name, exc_info=True)
+            cancel.raise_if_cancelled()
+            raise service.unreadable() from None
         except StreamFailedError as failure:
             raise service.reported(failure.kind, failure.message, request.model) from None
         except ProviderError:

@@ -211,7 +211,8 @@ class ChatEvents:
         """The call that a piece goes on with; None if it begins one."""
         if call_id:
             for call in self._calls:
-                if call.call_id == call_id:
+                # Some servers say the same id for every call of a step.
+                if call.call_id == call_id and (None in (key, call.key) or key == call.key):
                     return call
         same_key = [call for call in self._calls if key is None or call.key == key]
         if not same_key:

@@ -47,7 +47,7 @@ def expected_prompts(events):
                 prompts.append(text)
                 current = text
             case Compacted(summary):
-                prompts, current = [summary], None
+                prompts = [summary] if current is None else [summary, current]
             case TurnEnded(stop_reason=StopReason.REFUSAL) if current is not None:
                 prompts.remove(current)
     return prompts

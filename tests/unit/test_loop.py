@@ -74,6 +74,9 @@ class TurnDouble(RecordingLog):
     def messages(self):
         return self._conversation().messages()
 
+    def past(self):
+        return self._conversation().past()
+
     def used_tokens(self):
         return self._conversation().used_tokens
 
@@ -353,9 +356,9 @@ def test_a_full_window_is_compacted_before_the_next_step():
     )
     assert run() is StopReason.END_TURN
     (compacted,) = run.log.of(Compacted)
-    assert "do it" in compacted.summary
     assert "what was done" in compacted.summary
-    assert (UserTurn(compacted.summary),) == run.provider.requests[-1].messages
+    prompt = UserTurn("do it")
+    assert (UserTurn(compacted.summary), prompt) == run.provider.requests[-1].messages
     assert ["ok"] == [event.text for event in run.log.of(AgentText)]
 
 
