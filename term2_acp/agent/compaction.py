@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 _CHARACTERS_PER_TOKEN = 3
 _DEFAULT_WINDOW = 32_000
+_LEAST_TRANSCRIPT = 4_000
 _RESULT_CHARACTERS = 600
 _REQUEST_CHARACTERS = 2_000
 # With more than so much of requests, each is cut shorter, but none is left out.
@@ -74,7 +75,7 @@ def _ask(
     window: int | None,
     cancel: CancelToken,
 ) -> str:
-    budget = (window or _DEFAULT_WINDOW) * _CHARACTERS_PER_TOKEN // 2
+    budget = max((window or _DEFAULT_WINDOW) * _CHARACTERS_PER_TOKEN // 2, _LEAST_TRANSCRIPT)
     transcript = "\n".join(_render(message) for message in messages)
     if len(transcript) > budget:
         # The beginning says what it is about, the end where it stands.

@@ -442,3 +442,76 @@ def test_a_conversation_near_the_end_of_its_window_is_compacted(home, start, pro
     sent = json.dumps(chat.requests[-1].body["messages"])
     assert "Summary: tea." in sent
     assert "what is it about?" in sent
+
+
+def test_a_compaction_that_fails_loses_nothing(home, start, project, chat):
+    """A busy service is asked again; a refusal ends the turn, and the history is still there."""
+    configure(home, "openai-compatible", chat, window=20)
+    client = start(LOCAL_API_KEY="sk-local")
+    client.initialize()
+    session = client.new_session(project)
+    chat.step(ScriptedStep(text="ANSWER-ONE"))
+    client.run(session, "REQUEST-ONE")
+    chat.reply(json_reply(401, {"error": {"message": "bad key"}}))
+    assert client.run(session, "REQUEST-TWO").stop_reason == "_term2_error"
+    chat.reply(json_reply(429, {"error": {"message": "busy"}}, ("Retry-After", "0")))
+    chat.step(ScriptedStep(text="SUMMARY of ANSWER-ONE"))
+    chat.step(ScriptedStep(text="Done."))
+    long = "REQUEST-THREE " + "x" * 5000 + " THE-END"
+    blocks = [
+        {"type": "text", "text": long},
+        {"type": "resource", "resource": {"uri": "file:///a.txt", "text": "ATTACHED"}},
+    ]
+    assert client.run(session, blocks, 30).text == "Done."
+    assert "ANSWER-ONE" in json.dumps(chat.requests[-2].body)
+    sent = json.dumps(chat.requests[-1].body["messages"])
+    for kept in ("REQUEST-ONE", "REQUEST-TWO", "SUMMARY of ANSWER-ONE", "THE-END", "ATTACHED"):
+        assert kept in sent
+
+
+def test_every_request_survives_many_compactions(home, start, project, chat):
+    """What the user asked is kept from one compaction to the next."""
+    configure(home, "openai-compatible", chat, window=20)
+    client = start(LOCAL_API_KEY="sk-local")
+    client.initialize()
+    session = client.new_session(project)
+    for number in range(6):
+        if number:
+            chat.step(ScriptedStep(text=f"Summary {number}."))
+        chat.step(ScriptedStep(text="ok"))
+        client.run(session, f"REQUEST-{number} " + "y" * 500)
+    sent = json.dumps(chat.requests[-1].body["messages"])
+    assert [f"REQUEST-{number}" in sent for number in range(6)] == [True] * 6
+
+
+def test_calls_of_one_step_with_the_same_id_stay_apart(open_chat, chat):
+    """A server that says `call_0` for each call gets each of them run."""
+    client, session = open_chat()
+    for_path = '{{"path": "{}"}}'
+    calls = [
+        {
+            "index": index,
+            "id": "call_0",
+            "type": "function",
+            "function": {"name": "read_file", "arguments": for_path.format(path)},
+        }
+        for index, path in enumerate(("README.md", "src/teapot.py"))
+    ]
+    chat.stream(
+        *(chat_chunk({"tool_calls": [call]}) for call in calls),
+        chat_chunk({}, "tool_calls"),
+        b"data: [DONE]\n\n",
+    )
+    chat.step(ScriptedStep(text="Both."))
+    answer = client.run(session, "hi")
+    assert [call["status"] for call in answer.calls] == ["completed", "completed"]
+
+
+def test_events_of_a_wrong_shape_are_named(open_chat, chat):
+    """JSON that is no event of the format ends the turn with words for the user."""
+    client, session = open_chat()
+    chat.stream(b"data: null\n\n", b"data: [DONE]\n\n")
+    answer = client.run(session, "hi", 60)
+    assert answer.stop_reason == "_term2_error"
+    assert "cannot be read" in answer.text
+    assert "Traceback" not in client.stderr
