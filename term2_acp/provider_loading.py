@@ -53,13 +53,14 @@ class ProviderLoader:
             if self._started:
                 return
             thread = threading.Thread(target=self._load, name="term2-provider", daemon=True)
+            # Before the start: a load that fails at once takes it back.
+            self._started = True
             try:
                 thread.start()
             except RuntimeError:
                 # The machine gives no more threads; the next prompt tries again.
+                self._started = False
                 logger.warning("no thread can be started to load the provider")
-                return
-            self._started = True
 
     def get(self, cancel: CancelToken) -> Provider:
         """

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
+from term2_acp.agent.ports import Location, ToolContent
 from term2_acp.eventlog import (
     AgentText,
     AgentThought,
@@ -45,6 +46,22 @@ class ToolCallItem:
     started: bool = False
     showed: ToolCallShowed | None = None
     ended: ToolCallEnded | None = None
+
+    @property
+    def content(self) -> tuple[ToolContent, ...]:
+        """What it shows."""
+        last = self.ended or self.showed
+        return last.content if last else ()
+
+    @property
+    def locations(self) -> tuple[Location, ...]:
+        """The places that it touched, or was going to."""
+        return (self.ended.locations if self.ended else ()) or self.created.locations
+
+    @property
+    def running(self) -> str:
+        """The status of a call that has not ended."""
+        return "in_progress" if self.started else "pending"
 
 
 @attrs.define

@@ -19,24 +19,20 @@ from term2_acp.eventlog import (
     SessionState,
     StateChanged,
     StopReason,
-    TerminalExited,
-    TerminalOpened,
     TitleSet,
-    ToolCallCreated,
     ToolCallEnded,
-    ToolCallShowed,
     ToolStatus,
     TurnEnded,
     TurnStarted,
     UserMessage,
 )
 from term2_acp.identifiers import new_id
+from term2_acp.openwork import OpenWork
 from term2_acp.titles import title_of
 
 if TYPE_CHECKING:
     from term2_acp.agent.calls import Surroundings
     from term2_acp.agent.model import ModelMessage
-    from term2_acp.agent.ports import ToolContent
     from term2_acp.store import SessionRecord, Store
 
 logger = logging.getLogger(__name__)
@@ -130,9 +126,7 @@ class Session:
         self._titled = record.title is not None
         self._turn: Turn | None = None
         self._state: SessionState | None = None
-        # What each open call shows, so that its end does not take that away.
-        self._open_calls: dict[str, tuple[ToolContent, ...]] = {}
-        self._open_terminals: dict[str, None] = {}
+        self._open_work = OpenWork()
         # The end of a turn that could not be stored; stored with the next beginning.
         self._owed: list[Event] = []
         # What is to be shown after a replay although it is not in the log.
@@ -212,13 +206,7 @@ class Session:
                 return
             status = ToolStatus.CANCELLED if reason is StopReason.CANCELLED else ToolStatus.FAILED
             text = f"The call ended with the turn ({reason})."
-            events: list[Event] = [
-                TerminalExited(terminal_id) for terminal_id in self._open_terminals
-            ]
-            events += [
-                ToolCallEnded(call_id, status, text, shown)
-                for call_id, shown in self._open_calls.items()
-            ]
+            events = self._open_work.ends(status, text)
             events.append(TurnEnded(turn.turn_id, reason, detail))
             try:
                 self._append(events, turn.cancel)
@@ -329,24 +317,13 @@ class Session:
         for event in events:
             if self._conversation is not None:
                 self._conversation.apply(event)
-            if isinstance(event, ToolCallCreated):
-                self._open_calls[event.tool_call_id] = ()
-            elif isinstance(event, ToolCallShowed):
-                self._open_calls[event.tool_call_id] = event.content
-            elif isinstance(event, ToolCallEnded):
-                self._open_calls.pop(event.tool_call_id, None)
-            elif isinstance(event, TerminalOpened):
-                self._open_terminals[event.terminal_id] = None
-            elif isinstance(event, TerminalExited):
-                self._open_terminals.pop(event.terminal_id, None)
-            elif isinstance(event, StateChanged):
+            self._open_work.apply(event)
+            if isinstance(event, StateChanged):
                 self._state = event.state
             elif isinstance(event, TurnStarted):
                 self._state = SessionState.RUNNING
             elif isinstance(event, TurnEnded):
                 self._state = None
-                self._open_calls.clear()
-                self._open_terminals.clear()
 
     def _show(self, events: Sequence[Event]) -> None:
         if not self._held:

@@ -209,18 +209,13 @@ def _replayed(history: Iterable[Item]) -> Iterator[Any]:
 
 
 def _replayed_call(item: ToolCallItem, terminal: TerminalItem | None) -> v1.ToolCall:
-    content = item.showed.content if item.showed else ()
-    locations = item.created.locations
-    status = "in_progress" if item.started else "pending"
-    if item.ended:
-        content, status = item.ended.content, _status(item.ended.status)
-        locations = item.ended.locations or locations
+    status = _status(item.ended.status) if item.ended else item.running
     texts = {}
     if terminal is not None:
         output = _Output(item.created.tool_call_id)
         output.add(b"".join(terminal.output))
         texts[terminal.opened.terminal_id] = output.text()
-    return _call(item.created, status, _content(content, texts), locations)
+    return _call(item.created, status, _content(item.content, texts), item.locations)
 
 
 def _call(

@@ -177,20 +177,15 @@ def _call(created: ToolCallCreated, status: str) -> v2.ToolCallSessionUpdate:
 
 
 def _replayed_call(item: ToolCallItem) -> v2.ToolCallSessionUpdate:
-    content = item.showed.content if item.showed else ()
-    locations = item.created.locations
-    status = "in_progress" if item.started else "pending"
-    if item.ended:
-        content, status = item.ended.content, str(item.ended.status)
-        locations = item.ended.locations or locations
+    status = str(item.ended.status) if item.ended else item.running
     return v2.ToolCallSessionUpdate(
         item.created.tool_call_id,
         name=item.created.name,
         title=item.created.title,
         kind=item.created.kind,
         status=status,
-        content=_content(content),
-        locations=_locations(locations),
+        content=_content(item.content),
+        locations=_locations(item.locations),
         raw_input=item.created.raw_input,
     )
 
