@@ -1,9 +1,10 @@
-"""Content blocks of the user between the wire and the core, for both versions."""
+"""Blocks, places and plan entries between the wire and the core, the same in both versions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from term2_acp.agent.ports import Location, PlanEntry
 from term2_acp.eventlog import LinkBlock, PromptBlock, ResourceBlock, TextBlock
 from term2_acp.wire import shared, v1, v2
 
@@ -19,6 +20,16 @@ def from_blocks(content: Sequence[WireBlock]) -> tuple[PromptBlock, ...]:
 def to_blocks(content: Sequence[PromptBlock]) -> tuple[SharedBlock, ...]:
     """The user's content blocks on the wire."""
     return tuple(_to_block(block) for block in content)
+
+
+def to_locations(places: Sequence[Location]) -> tuple[shared.ToolCallLocation, ...]:
+    """The places of a call on the wire."""
+    return tuple(shared.ToolCallLocation(place.path, place.line) for place in places)
+
+
+def to_plan_entries(steps: Sequence[PlanEntry]) -> tuple[shared.PlanEntry, ...]:
+    """The entries of a plan on the wire."""
+    return tuple(shared.PlanEntry(step.content, step.priority, step.status) for step in steps)
 
 
 def _from_block(block: WireBlock) -> PromptBlock:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 from term2_acp.agent.ports import FileChange
+from term2_acp.handlers.difference import common_ends
 
 _CONTEXT = 3
 # A coarser diff is given where matching line by line would hold up the session. The
@@ -86,11 +87,7 @@ Opcode = tuple[str, int, int, int, int]
 
 def _groups(old: Sequence[str], new: Sequence[str]) -> list[list[Opcode]]:
     """Changed regions with context, found only where the texts differ."""
-    shorter = min(len(old), len(new))
-    head = next((i for i in range(shorter) if old[i] != new[i]), shorter)
-    tail = 0
-    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head, tail = common_ends(old, new)
     # Context is kept so that grouping works across the edges.
     start, keep = max(head - _CONTEXT, 0), max(tail - _CONTEXT, 0)
     old_part, new_part = old[start : len(old) - keep], new[start : len(new) - keep]

@@ -27,7 +27,8 @@ from term2_acp.eventlog import (
     UsageReported,
     UserMessage,
 )
-from term2_acp.handlers.blocks import to_blocks
+from term2_acp.handlers.blocks import to_blocks, to_locations, to_plan_entries
+from term2_acp.handlers.difference import common_ends
 from term2_acp.handlers.notifications import Notifications
 from term2_acp.replay import AgentMessageItem, Item, TerminalItem, ToolCallItem
 from term2_acp.wire import shared, v1
@@ -115,7 +116,7 @@ class UpdatesV1(Notifications):
                     event.tool_call_id,
                     status=_status(event.status),
                     content=self._final_content(session_id, event.content),
-                    locations=_locations(event.locations) if event.locations else None,
+                    locations=to_locations(event.locations) if event.locations else None,
                 )
             case PlanUpdated(entries):
                 return _plan(entries)
@@ -180,7 +181,7 @@ def call_fields(question: Any) -> v1.ToolCallFields:
         title=question.title,
         kind=question.kind,
         status="pending",
-        locations=_locations(question.locations),
+        locations=to_locations(question.locations),
         raw_input=question.raw_input,
     )
 
@@ -231,7 +232,7 @@ def _call(
         status,
         name=created.name,
         content=content or None,
-        locations=_locations(locations),
+        locations=to_locations(locations),
         raw_input=created.raw_input,
     )
 
@@ -270,11 +271,7 @@ def _diff(change: ports.FileChange) -> v1.Diff:
 
 def _changed_region(old: str, new: str) -> tuple[str, str]:
     """Both texts from a little before the first difference to a little after the last."""
-    shorter = min(len(old), len(new))
-    head = next((i for i in range(shorter) if old[i] != new[i]), shorter)
-    tail = 0
-    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head, tail = common_ends(old, new)
     start = old.rfind("\n", 0, max(head - _CONTEXT, 0)) + 1
     keep = max(tail - _CONTEXT, 0)
     return old[start : len(old) - keep], new[start : len(new) - keep]
@@ -289,10 +286,4 @@ def _output_text(data: bytes, omitted: int) -> str:
 
 
 def _plan(entries: Sequence[ports.PlanEntry]) -> v1.Plan:
-    return v1.Plan(
-        tuple(shared.PlanEntry(step.content, step.priority, step.status) for step in entries)
-    )
-
-
-def _locations(locations: Sequence[ports.Location]) -> tuple[shared.ToolCallLocation, ...]:
-    return tuple(shared.ToolCallLocation(place.path, place.line) for place in locations)
+    return v1.Plan(to_plan_entries(entries))

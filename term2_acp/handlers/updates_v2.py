@@ -29,7 +29,7 @@ from term2_acp.eventlog import (
     UsageReported,
     UserMessage,
 )
-from term2_acp.handlers.blocks import to_blocks
+from term2_acp.handlers.blocks import to_blocks, to_locations, to_plan_entries
 from term2_acp.handlers.notifications import Notifications
 from term2_acp.handlers.patches import git_patch
 from term2_acp.replay import AgentMessageItem, Item, TerminalItem, ToolCallItem
@@ -117,7 +117,7 @@ def project(event: Event) -> Any:
                 event.tool_call_id,
                 status=event.status,
                 content=_content(event.content),
-                locations=_locations(event.locations) if event.locations else None,
+                locations=to_locations(event.locations) if event.locations else None,
             )
         case TerminalOpened(terminal_id, command, cwd):
             return v2.TerminalUpdate(terminal_id, command, cwd)
@@ -159,7 +159,7 @@ def call_update(question: Any, content: tuple[v2.ToolCallContent, ...] | None = 
         kind=question.kind,
         status="pending",
         content=content,
-        locations=_locations(question.locations),
+        locations=to_locations(question.locations),
         raw_input=question.raw_input,
     )
 
@@ -171,7 +171,7 @@ def _call(created: ToolCallCreated, status: str) -> v2.ToolCallSessionUpdate:
         title=created.title,
         kind=created.kind,
         status=status,
-        locations=_locations(created.locations),
+        locations=to_locations(created.locations),
         raw_input=created.raw_input,
     )
 
@@ -185,16 +185,13 @@ def _replayed_call(item: ToolCallItem) -> v2.ToolCallSessionUpdate:
         kind=item.created.kind,
         status=status,
         content=_content(item.content),
-        locations=_locations(item.locations),
+        locations=to_locations(item.locations),
         raw_input=item.created.raw_input,
     )
 
 
 def _plan(entries: Sequence[ports.PlanEntry]) -> v2.PlanUpdate:
-    steps = tuple(
-        shared.PlanEntry(entry.content, entry.priority, entry.status) for entry in entries
-    )
-    return v2.PlanUpdate(v2.PlanItems(_PLAN_ID, steps))
+    return v2.PlanUpdate(v2.PlanItems(_PLAN_ID, to_plan_entries(entries)))
 
 
 def _snapshot(item: TerminalItem) -> v2.TerminalUpdate:
@@ -223,10 +220,6 @@ def _content_item(item: ports.ToolContent) -> v2.ToolCallContent:
                 tuple(v2.DiffChange(change.kind, change.path, "text") for change in changes),
                 v2.DiffPatch("git_patch", git_patch(changes)),
             )
-
-
-def _locations(locations: Sequence[ports.Location]) -> tuple[shared.ToolCallLocation, ...]:
-    return tuple(shared.ToolCallLocation(place.path, place.line) for place in locations)
 
 
 def _base64(data: bytes) -> str:
