@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator
 from typing import Any, cast
 
 import httpx2
@@ -22,15 +21,15 @@ from openai.types.chat import (
 from openai.types.shared_params import ReasoningEffort
 
 from term2_acp.agent.cancel import CancelToken
-from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
-from term2_acp.providers.asking import ask, rehearse
+from term2_acp.agent.model import ModelRequest, ProviderError
 from term2_acp.providers.chat_events import ChatEvents
 from term2_acp.providers.chat_messages import ChatVariant, chat_messages, chat_tools
 from term2_acp.providers.context_windows import read_windows, window_of
 from term2_acp.providers.faults import Service
 from term2_acp.providers.openai_clients import SDK_FAULTS, keyless_headers, make_client, read_fault
-from term2_acp.providers.transport import Connections, Exchange
+from term2_acp.providers.transport import Exchange
 from term2_acp.providers.variants import Variants
+from term2_acp.providers.vendor import VendorProvider
 from term2_acp.surrogates import replace_in_value
 
 logger = logging.getLogger(__name__)
@@ -48,7 +47,7 @@ data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],\
 """
 
 
-class ChatCompletionsProvider:
+class ChatCompletionsProvider(VendorProvider[ChatCompletionChunk, ChatVariant]):
     """
     A `Provider` of kind `openai-compatible`; may be used from any thread.
 
@@ -59,6 +58,7 @@ class ChatCompletionsProvider:
     """
 
     sdk_faults = SDK_FAULTS
+    rehearsal = _REHEARSAL
 
     def __init__(
         self,
@@ -69,29 +69,12 @@ class ChatCompletionsProvider:
         idle_timeout_s: float,
         api_key_env: str | None = None,
     ) -> None:
-        self.name = name
+        service = Service.at(name, base_url, api_key, api_key_env)
+        variants = Variants(ChatVariant(), openai.APIStatusError)
+        super().__init__(service, variants, idle_timeout_s)
         self._base_url = base_url
-        self._service = Service.at(name, base_url, api_key, api_key_env)
-        self._connections = Connections(idle_timeout_s)
         self._lock = threading.Lock()
-        self._variants = Variants(ChatVariant(), openai.APIStatusError)
         self._windows: dict[str, int] | None = None
-
-    def warm(self) -> None:
-        """Load what the first request would load, about a second; without the network."""
-        rehearse(self, _REHEARSAL)
-
-    def stream(
-        self, request: ModelRequest, cancel: CancelToken
-    ) -> Generator[ModelEvent, None, None]:
-        """
-        Ask the model once; see `Provider.stream`.
-
-        Raises:
-            ProviderError: the request failed or the stream broke.
-            Cancelled: `cancel` was set.
-        """
-        return ask(self, self._service, self._connections, request, cancel)
 
     def context_window(self, model: str, cancel: CancelToken) -> int | None:
         """
@@ -109,16 +92,6 @@ class ChatCompletionsProvider:
                 self._windows = windows
         return window_of(model, windows)
 
-    def open(
-        self, request: ModelRequest, exchange: Exchange
-    ) -> tuple[openai.Stream[ChatCompletionChunk], bool]:
-        """See `Vendor.open`."""
-        client = self._client(exchange, self._connections.timeout)
-        stream, variant = self._variants.send(
-            request.model, lambda variant: self._create(client, request, variant)
-        )
-        return stream, variant.fresh
-
     def reader(self) -> ChatEvents:
         """See `Vendor.reader`."""
         return ChatEvents()
@@ -127,9 +100,11 @@ class ChatCompletionsProvider:
         """See `Vendor.fault`."""
         return read_fault(error, self._service, model, self._connections.idle_timeout_s)
 
-    def _create(
-        self, client: openai.OpenAI, request: ModelRequest, variant: ChatVariant
+    def send(
+        self, request: ModelRequest, exchange: Exchange, variant: ChatVariant
     ) -> openai.Stream[ChatCompletionChunk]:
+        """See `VendorProvider.send`."""
+        client = self._client(exchange, self._connections.timeout)
         messages = replace_in_value(chat_messages(request, self.name, variant))
         tools = replace_in_value(chat_tools(request.tools))
         return client.chat.completions.create(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import anthropic
@@ -21,9 +21,7 @@ from anthropic.types import (
     ToolUnionParam,
 )
 
-from term2_acp.agent.cancel import CancelToken
-from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
-from term2_acp.providers.asking import ask, rehearse
+from term2_acp.agent.model import ModelRequest, ProviderError
 from term2_acp.providers.connection_faults import connection_fault
 from term2_acp.providers.faults import Service
 from term2_acp.providers.headers import ambient_header_names
@@ -38,8 +36,9 @@ from term2_acp.providers.messages_input import (
 )
 from term2_acp.providers.messages_thinking import Thinking, thinking_for, wants_thinking_first
 from term2_acp.providers.refusals import describe_error, read_refusal
-from term2_acp.providers.transport import Connections, Exchange
+from term2_acp.providers.transport import Exchange
 from term2_acp.providers.variants import Variants
+from term2_acp.providers.vendor import VendorProvider
 from term2_acp.surrogates import replace_in_value
 
 _DEFAULT_URL = "https://api.anthropic.com"
@@ -65,7 +64,7 @@ data: {"type": "message_stop"}
 """
 
 
-class MessagesProvider:
+class MessagesProvider(VendorProvider[RawMessageStreamEvent, MessagesVariant]):
     """
     A `Provider` of kind `anthropic`; may be used from any thread.
 
@@ -76,7 +75,7 @@ class MessagesProvider:
         idle_timeout_s: the silence of the model that ends a step, in seconds.
     """
 
-    sdk_faults: tuple[type[Exception], ...] = (
+    sdk_faults = (
         anthropic.AnthropicError,
         httpx2.HTTPError,
         httpx2.InvalidURL,
@@ -85,6 +84,7 @@ class MessagesProvider:
         UnicodeDecodeError,
         RecursionError,
     )
+    rehearsal = _REHEARSAL
 
     def __init__(
         self,
@@ -96,53 +96,12 @@ class MessagesProvider:
         max_output_tokens: Callable[[str], int | None],
         api_key_env: str | None = None,
     ) -> None:
-        self.name = name
+        address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or _DEFAULT_URL
+        service = Service.at(name, address, api_key, api_key_env)
+        variants = Variants(MessagesVariant(), anthropic.APIStatusError)
+        super().__init__(service, variants, idle_timeout_s)
         self._base_url = base_url
         self._max_output_tokens = max_output_tokens
-        address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or _DEFAULT_URL
-        self._service = Service.at(name, address, api_key, api_key_env)
-        self._connections = Connections(idle_timeout_s)
-        self._variants = Variants(MessagesVariant(), anthropic.APIStatusError)
-
-    def warm(self) -> None:
-        """Load what the first request would load, about a second; without the network."""
-        rehearse(self, _REHEARSAL)
-
-    def stream(
-        self, request: ModelRequest, cancel: CancelToken
-    ) -> Generator[ModelEvent, None, None]:
-        """
-        Ask the model once; see `Provider.stream`.
-
-        Raises:
-            ProviderError: the request failed or the stream broke.
-            Cancelled: `cancel` was set.
-        """
-        return ask(self, self._service, self._connections, request, cancel)
-
-    def context_window(self, _model: str, _cancel: CancelToken) -> int | None:
-        """The catalog knows the windows of these models."""
-        return None
-
-    def open(
-        self, request: ModelRequest, exchange: Exchange
-    ) -> tuple[anthropic.Stream[RawMessageStreamEvent], bool]:
-        """See `Vendor.open`."""
-        client = anthropic.Anthropic(
-            # The SDK would look for credentials of its own for None.
-            api_key=self._service.secret or "none",
-            base_url=self._base_url,
-            default_headers=self._headers(),
-            http_client=exchange.client,
-            max_retries=0,
-            timeout=self._connections.timeout,
-            # No prompt leaves this machine by another way.
-            open_telemetry=False,
-        )
-        stream, variant = self._variants.send(
-            request.model, lambda variant: self._create(client, request, variant)
-        )
-        return stream, variant.fresh
 
     def reader(self) -> MessageEvents:
         """See `Vendor.reader`."""
@@ -165,9 +124,10 @@ class MessagesProvider:
             return connection_fault(self._service, error, idle)
         return self._service.unreadable()
 
-    def _create(
-        self, client: anthropic.Anthropic, request: ModelRequest, variant: MessagesVariant
+    def send(
+        self, request: ModelRequest, exchange: Exchange, variant: MessagesVariant
     ) -> anthropic.Stream[RawMessageStreamEvent]:
+        """See `VendorProvider.send`."""
         max_tokens = self._max_output_tokens(request.model) or _DEFAULT_OUTPUT_TOKENS
         conversation = message_rounds(request, self.name, fresh=variant.fresh)
         thinking = thinking_for(request.model, request.effort, max_tokens)
@@ -184,7 +144,7 @@ class MessagesProvider:
         )
         system = cast("list[TextBlockParam]", clean["system"])
         tools = cast("list[ToolUnionParam]", clean["tools"])
-        return client.messages.create(
+        return self._client(exchange).messages.create(
             model=request.model,
             max_tokens=max_tokens,
             system=system or anthropic.omit,
@@ -193,6 +153,19 @@ class MessagesProvider:
             thinking=thinking.thinking or anthropic.omit,
             output_config=thinking.output_config or anthropic.omit,
             stream=True,
+        )
+
+    def _client(self, exchange: Exchange) -> anthropic.Anthropic:
+        return anthropic.Anthropic(
+            # The SDK would look for credentials of its own for None.
+            api_key=self._service.secret or "none",
+            base_url=self._base_url,
+            default_headers=self._headers(),
+            http_client=exchange.client,
+            max_retries=0,
+            timeout=self._connections.timeout,
+            # No prompt leaves this machine by another way.
+            open_telemetry=False,
         )
 
     def _headers(self) -> Mapping[str, str]:

@@ -8,7 +8,6 @@ start-up path (spec section 2).
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from typing import cast
 
 import openai
@@ -20,9 +19,7 @@ from openai.types.responses import (
 )
 from openai.types.shared_params import Reasoning, ReasoningEffort
 
-from term2_acp.agent.cancel import CancelToken
-from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
-from term2_acp.providers.asking import ask, rehearse
+from term2_acp.agent.model import ModelRequest, ProviderError
 from term2_acp.providers.faults import Service
 from term2_acp.providers.openai_clients import SDK_FAULTS, keyless_headers, make_client, read_fault
 from term2_acp.providers.responses_events import ResponseEvents
@@ -32,8 +29,9 @@ from term2_acp.providers.responses_input import (
     response_input,
     response_tools,
 )
-from term2_acp.providers.transport import Connections, Exchange
+from term2_acp.providers.transport import Exchange
 from term2_acp.providers.variants import Variants
+from term2_acp.providers.vendor import VendorProvider
 from term2_acp.surrogates import replace_in_value
 
 _DEFAULT_URL = "https://api.openai.com/v1"
@@ -56,7 +54,7 @@ data: {"type": "response.completed", "response": {"status": "completed", "output
 """
 
 
-class ResponsesProvider:
+class ResponsesProvider(VendorProvider[ResponseStreamEvent, ResponseVariant]):
     """
     A `Provider` of kind `openai`; may be used from any thread.
 
@@ -67,6 +65,7 @@ class ResponsesProvider:
     """
 
     sdk_faults = SDK_FAULTS
+    rehearsal = _REHEARSAL
 
     def __init__(
         self,
@@ -77,48 +76,11 @@ class ResponsesProvider:
         idle_timeout_s: float,
         api_key_env: str | None = None,
     ) -> None:
-        self.name = name
-        self._base_url = base_url
         address = base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL
-        self._service = Service.at(name, address, api_key, api_key_env)
-        self._connections = Connections(idle_timeout_s)
-        self._variants = Variants(ResponseVariant(), openai.APIStatusError)
-
-    def warm(self) -> None:
-        """Load what the first request would load, about a second; without the network."""
-        rehearse(self, _REHEARSAL)
-
-    def stream(
-        self, request: ModelRequest, cancel: CancelToken
-    ) -> Generator[ModelEvent, None, None]:
-        """
-        Ask the model once; see `Provider.stream`.
-
-        Raises:
-            ProviderError: the request failed or the stream broke.
-            Cancelled: `cancel` was set.
-        """
-        return ask(self, self._service, self._connections, request, cancel)
-
-    def context_window(self, _model: str, _cancel: CancelToken) -> int | None:
-        """The service does not tell it."""
-        return None
-
-    def open(
-        self, request: ModelRequest, exchange: Exchange
-    ) -> tuple[openai.Stream[ResponseStreamEvent], bool]:
-        """See `Vendor.open`."""
-        client = make_client(
-            self._service,
-            exchange.client,
-            base_url=self._base_url,
-            ambient=self._base_url is None,
-            timeout=self._connections.timeout,
-        )
-        stream, variant = self._variants.send(
-            request.model, lambda variant: self._create(client, request, variant)
-        )
-        return stream, variant.fresh
+        service = Service.at(name, address, api_key, api_key_env)
+        variants = Variants(ResponseVariant(), openai.APIStatusError)
+        super().__init__(service, variants, idle_timeout_s)
+        self._base_url = base_url
 
     def reader(self) -> ResponseEvents:
         """See `Vendor.reader`."""
@@ -128,9 +90,17 @@ class ResponsesProvider:
         """See `Vendor.fault`."""
         return read_fault(error, self._service, model, self._connections.idle_timeout_s)
 
-    def _create(
-        self, client: openai.OpenAI, request: ModelRequest, variant: ResponseVariant
+    def send(
+        self, request: ModelRequest, exchange: Exchange, variant: ResponseVariant
     ) -> openai.Stream[ResponseStreamEvent]:
+        """See `VendorProvider.send`."""
+        client = make_client(
+            self._service,
+            exchange.client,
+            base_url=self._base_url,
+            ambient=self._base_url is None,
+            timeout=self._connections.timeout,
+        )
         clean = replace_in_value(
             {
                 "instructions": request.system,
