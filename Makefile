@@ -19,7 +19,7 @@ demo: setup ## Show a whole exchange with the agent on a scratch project
 test: setup ## Run the tests; ARGS="-k name" chooses some
 	@$(BIN)/python -m pytest -n auto $(ARGS)
 
-interop: setup ## Run term2 with clients that others wrote; installs Node.js where it can
+interop: setup ## Run term2 with clients that others wrote, which it installs
 	@sh scripts/interop.sh $(ARGS)
 
 lint: setup ## Check the style

@@ -15,6 +15,9 @@ from tests.harness.home import SOURCE, Home
 from tests.harness.process import SERVE
 
 FOLDER = SOURCE / "tests" / "interop"
+# What `make interop` installed: the Python SDK and Node.js, and what npm brought.
+TOOLS = SOURCE / ".venv-interop" / "bin"
+NODE_MODULES = FOLDER / "node_modules"
 DEADLINE_S = 90
 
 
@@ -49,6 +52,24 @@ def run_client(command: Sequence[str], home: Home, project: Path) -> dict[str, A
     report: dict[str, Any] = json.loads(lines[0])
     assert report["ok"] is (client.returncode == 0), log
     return report
+
+
+def tool(path: Path) -> str:
+    """
+    A program that `make interop` installed, as an argument.
+
+    Raises:
+        AssertionError: it is not there.
+    """
+    assert path.exists(), f"{path.name} is missing; run `make interop`"
+    return str(path)
+
+
+def locked_version(package: str) -> str:
+    """The version of an npm package in package-lock.json, by its name in node_modules."""
+    lock = json.loads((FOLDER / "package-lock.json").read_text(encoding="utf-8"))
+    version: str = lock["packages"][f"node_modules/{package}"]["version"]
+    return version
 
 
 def _kill_group(pid: int) -> None:

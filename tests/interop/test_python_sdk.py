@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 
 import term2_acp
-from tests.harness.home import SOURCE, Home
-from tests.interop.client_process import FOLDER, run_client
+from tests.harness.home import Home
+from tests.interop.client_process import FOLDER, TOOLS, run_client, tool
 
 pytestmark = pytest.mark.interop
-
-# It has the SDK, which stays out of the interpreter that runs the tests.
-PYTHON = SOURCE / ".venv-interop" / "bin" / "python"
 
 CHECKED = {
     "initialize",
@@ -62,16 +59,15 @@ CHECKED = {
 
 def test_the_typed_client_of_version_1_does_a_whole_exchange(home: Home, project: Path) -> None:
     """Turns, permissions, cancels, list, load with replay, resume and close, all typed."""
-    assert PYTHON.exists(), "the Python SDK is missing; run `make interop`"
     script = FOLDER / "python_sdk_client.py"
-    report = run_client([str(PYTHON), "-W", "error", str(script)], home, project)
+    report = run_client([tool(TOOLS / "python"), "-W", "error", str(script)], home, project)
     assert report["ok"], report
     assert set(report["checked"]) == CHECKED
     assert report["agent"] == term2_acp.__version__
-    assert report["version"] == locked_version("agent-client-protocol")
+    assert report["version"] == version_in_requirements("agent-client-protocol")
 
 
-def locked_version(package: str) -> str:
+def version_in_requirements(package: str) -> str:
     """The version of a package in requirements.txt."""
     lines = (FOLDER / "requirements.txt").read_text(encoding="utf-8").splitlines()
     (version,) = [line.removeprefix(f"{package}==") for line in lines if line.startswith(package)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,14 @@ import pytest
 
 import term2_acp
 from tests.harness.home import Home
-from tests.interop.client_process import FOLDER, run_client
+from tests.interop.client_process import (
+    FOLDER,
+    NODE_MODULES,
+    TOOLS,
+    locked_version,
+    run_client,
+    tool,
+)
 
 pytestmark = pytest.mark.interop
 
@@ -72,21 +77,12 @@ def _run(home: Home, project: Path) -> Run:
     """Runs a script of this folder with an SDK: `run(script, sdk) -> report`."""
 
     def run(script: str, sdk: str) -> dict[str, Any]:
-        node = shutil.which("node")
-        assert node is not None, "Node.js is missing; `make interop` installs it"
-        assert (FOLDER / "node_modules" / sdk).is_dir(), f"{sdk} is missing; run `make interop`"
-        report = run_client([node, str(FOLDER / script), sdk], home, project)
+        tool(NODE_MODULES / sdk)
+        report = run_client([tool(TOOLS / "node"), str(FOLDER / script), sdk], home, project)
         assert report["version"] == locked_version(sdk)
         return report
 
     return run
-
-
-def locked_version(sdk: str) -> str:
-    """The version of an SDK in package-lock.json."""
-    lock = json.loads((FOLDER / "package-lock.json").read_text(encoding="utf-8"))
-    version: str = lock["packages"][f"node_modules/{sdk}"]["version"]
-    return version
 
 
 def check_work(project: Path) -> None:
