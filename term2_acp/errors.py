@@ -12,8 +12,12 @@ def remedy(error: OSError) -> str:
     """What a person can do about a file that cannot be used."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "free some space"
+    if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+        return "its file system has no locks: keep it on a local disk"
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "raise the limit of open files"
+    if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+        return "move away what has its name or a folder's on the way"
     return "make its directory writable for you"
 
 

@@ -2,32 +2,17 @@
 The events of a session: the only source of truth (spec section 10).
 
 Everything else (what the client is shown, the model's context, replay, title, list)
-is a projection of these. Names are stable: they are in users' databases.
+is a projection of these.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
 import attrs
-from cattrs import Converter
-from cattrs.strategies import configure_tagged_union
 
-from term2_acp.agent.ports import (
-    DiffContent,
-    Location,
-    PlanEntry,
-    TerminalContent,
-    TextContent,
-    ToolContent,
-    ToolKind,
-)
-from term2_acp.errors import StoreError
-from term2_acp.surrogates import replace_in_value
+from term2_acp.agent.ports import Location, PlanEntry, ToolContent, ToolKind
 
 
 @attrs.frozen
@@ -316,87 +301,3 @@ Event = (
     | TitleSet
     | TurnEnded
 )
-
-_TYPES: dict[str, type[Any]] = {
-    "session_created": SessionCreated,
-    "turn_started": TurnStarted,
-    "user_message": UserMessage,
-    "agent_text": AgentText,
-    "agent_thought": AgentThought,
-    "notice": Notice,
-    "step_ended": StepEnded,
-    "tool_call_created": ToolCallCreated,
-    "tool_call_started": ToolCallStarted,
-    "tool_call_showed": ToolCallShowed,
-    "tool_call_ended": ToolCallEnded,
-    "terminal_opened": TerminalOpened,
-    "terminal_output": TerminalOutput,
-    "terminal_exited": TerminalExited,
-    "permission_asked": PermissionAsked,
-    "permission_answered": PermissionAnswered,
-    "state_changed": StateChanged,
-    "plan_updated": PlanUpdated,
-    "usage_reported": UsageReported,
-    "compacted": Compacted,
-    "system_prompt_set": SystemPromptSet,
-    "title_set": TitleSet,
-    "turn_ended": TurnEnded,
-}
-_NAMES = {cls: name for name, cls in _TYPES.items()}
-_CONTENT_TAGS = {TextContent: "text", DiffContent: "diff", TerminalContent: "terminal"}
-_BLOCK_TAGS = {TextBlock: "text", LinkBlock: "resource_link", ResourceBlock: "resource"}
-
-
-def _make_converter() -> Converter:
-    converter = Converter(omit_if_default=True)
-    converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode())
-    converter.register_structure_hook(bytes, lambda text, _type: base64.b64decode(text))
-    for union, tags in ((ToolContent, _CONTENT_TAGS), (PromptBlock, _BLOCK_TAGS)):
-        configure_tagged_union(union, converter, tag_name="type", tag_generator=tags.__getitem__)
-    return converter
-
-
-_converter = _make_converter()
-_structure: Callable[[Any, type[Any]], Any] = _converter.structure
-
-
-def event_to_row(event: Event) -> tuple[str, str]:
-    """
-    The event's stable name and its JSON text.
-
-    Raises:
-        StoreError: it holds what JSON cannot say (NaN) or what is nested too deeply.
-    """
-    try:
-        data = _converter.unstructure(event)
-        text = _dumps(data)
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            text = _dumps(replace_in_value(data))
-    except (ValueError, RecursionError) as error:
-        message = f"an event of the kind {_NAMES[type(event)]} cannot be stored: it is no JSON"
-        raise StoreError(message) from error
-    return _NAMES[type(event)], text
-
-
-def _dumps(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def event_from_row(name: str, text: str) -> Event | None:
-    """
-    The event of a stored row; None for a kind that a newer version wrote.
-
-    Raises:
-        StoreError: the row is damaged.
-    """
-    cls = _TYPES.get(name)
-    if cls is None:
-        return None
-    try:
-        event: Event = _structure(json.loads(text), cls)
-    except Exception as error:
-        message = f"the session store has a damaged event of the kind {name}"
-        raise StoreError(message) from error
-    return event

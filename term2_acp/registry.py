@@ -90,7 +90,7 @@ class SessionRegistry:
             self._reserve(session_id)
         with self._opened(session_id) as (store, lock):
             store.create_session(session_id, root)
-            record = SessionRecord(session_id, root, None, 0, None, 1)
+            record = SessionRecord(session_id, root, None, 0, last_seq=1)
             return self._add(record, store, lock)
 
     def get(self, session_id: str) -> Session:

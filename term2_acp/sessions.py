@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import attrs
 
 from term2_acp.agent.cancel import Cancelled, CancelToken
-from term2_acp.agent.context import Conversation, Past
+from term2_acp.agent.context import CONTEXT_EVENTS, Conversation, Past
 from term2_acp.errors import SessionBusyError, SessionNotFoundError, StoreError
 from term2_acp.eventlog import (
     Event,
@@ -123,6 +123,8 @@ class Session:
         self._emit_lock = threading.Lock()
         self._slot_lock = threading.Lock()
         self._seq = record.last_seq
+        # Nothing before it is in the model's context.
+        self._context_from = record.context_from or 1
         self._titled = record.title is not None
         self._turn: Turn | None = None
         self._state: SessionState | None = None
@@ -244,7 +246,9 @@ class Session:
         with self._emit_lock:
             if self._conversation is None:
                 conversation = Conversation()
-                for _seq, event in self._store.read(self.session_id, upto=self._seq):
+                for _seq, event in self._store.read(
+                    self.session_id, self._context_from - 1, self._seq, CONTEXT_EVENTS
+                ):
                     conversation.apply(event)
                 self._conversation = conversation
             return read(self._conversation)

@@ -33,6 +33,19 @@ from term2_acp.eventlog import (
     UserMessage,
 )
 
+CONTEXT_EVENTS = (
+    TurnStarted,
+    UserMessage,
+    AgentText,
+    AgentThought,
+    StepEnded,
+    ToolCallEnded,
+    SystemPromptSet,
+    UsageReported,
+    Compacted,
+    TurnEnded,
+)
+"""The kinds of events that a `Conversation` is made of."""
 _INTERRUPTED = "The call was interrupted before it gave a result."
 
 
@@ -74,7 +87,8 @@ class Conversation:
     Folds events into the messages of the next request.
 
     Each call of a step has exactly one result, right after it, whatever happened
-    to the process; a refused turn is left out. Not safe for concurrent use.
+    to the process; a refused turn is left out. What came before the turn of the last
+    compaction makes no difference. Not safe for concurrent use.
     """
 
     def __init__(self) -> None:

@@ -55,9 +55,8 @@ from term2_acp.eventlog import (
     TurnStarted,
     UsageReported,
     UserMessage,
-    event_from_row,
-    event_to_row,
 )
+from term2_acp.eventrows import event_from_row, event_to_row
 
 WORDS = st.one_of(st.text(max_size=6), st.sampled_from(["", "\0", "\u2028", "🙂", "\ufffd"]))
 IDS = st.text(max_size=4)

@@ -10,26 +10,34 @@ import os
 import shutil
 import sqlite3
 import stat
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from term2_acp.agent.context import CONTEXT_EVENTS, Conversation
 from term2_acp.agent.ports import ToolKind
 from term2_acp.errors import StoreError
 from term2_acp.eventlog import (
     AgentText,
+    Compacted,
     SessionCreated,
     StopReason,
+    TerminalOutput,
     TextBlock,
     TitleSet,
     ToolCallCreated,
+    ToolCallEnded,
+    ToolStatus,
     TurnEnded,
     TurnStarted,
     UserMessage,
 )
-from term2_acp.store import SCHEMA_VERSION, Store
+from term2_acp.eventrows import LARGE, event_to_row
+from term2_acp.schema import SCHEMA_VERSION
+from term2_acp.store import Store
 from tests.unit.doubles import together
 from tests.unit.histories import cut_histories
 
@@ -145,7 +153,7 @@ def test_unknown_kinds_of_events_are_skipped(directory, store):
     """What a newer version wrote into this schema does not hide the rest."""
     store.create_session("s", "/project")
     with contextlib.closing(sqlite3.connect(store.path)) as database, database:
-        database.execute("INSERT INTO events VALUES ('s', 2, 0, 'hologram_shown', '{}')")
+        database.execute("INSERT INTO events VALUES ('s', 2, 0, 'hologram_shown', '{}', NULL)")
     store.append("s", 3, [AgentText("m", "after")])
     assert [(1, SessionCreated("/project")), (3, AgentText("m", "after"))] == list(store.read("s"))
     assert 3 == store.find("s").last_seq
@@ -434,3 +442,78 @@ def test_a_write_that_fails_in_any_way_leaves_the_store_usable(store, directory,
     with contextlib.closing(sqlite3.connect(store.path, timeout=0)) as database, database:
         database.execute("BEGIN IMMEDIATE")
     assert 3 == store.find("next").last_seq
+
+
+@settings(deadline=None, max_examples=40)
+@given(events=cut_histories(max_turns=4))
+def test_the_model_s_context_needs_only_a_part_of_the_log(shared, events):
+    """From the turn of the last compaction on, and only some kinds: the same context."""
+    session_id = f"s{next(SESSIONS)}"
+    shared.create_session(session_id, "/project")
+    if events[1:]:
+        shared.append(session_id, 2, events[1:])
+    start = shared.find(session_id).context_from or 1
+    whole, part = Conversation(), Conversation()
+    for event in events:
+        whole.apply(event)
+    for _seq, event in shared.read(session_id, start - 1, kinds=CONTEXT_EVENTS):
+        part.apply(event)
+    assert whole.messages() == part.messages()
+    assert whole.past() == part.past()
+    assert (whole.used_tokens, whole.system) == (part.used_tokens, part.system)
+    compacted = [n for n, event in enumerate(events, 1) if isinstance(event, Compacted)]
+    if compacted:
+        turns = [n for n, event in enumerate(events, 1) if isinstance(event, TurnStarted)]
+        assert start == max(n for n in turns if n < compacted[-1])
+
+
+def test_a_large_event_is_kept_apart_and_small(directory, store):
+    """Compressed, out of its row, and read again as it was; its row alone is not enough."""
+    store.create_session("s", "/project")
+    output = b"".join(b"line %d of a log, like many others\n" % n for n in range(30_000))
+    events = [
+        TerminalOutput("t", output),
+        AgentText("m", "small"),
+        ToolCallEnded("c", ToolStatus.COMPLETED, "r" * 50_000),
+        TerminalOutput("t", os.urandom(20_000)),
+    ]
+    store.append("s", 2, events)
+    assert events == log_of(store, "s", after=1)
+    with contextlib.closing(sqlite3.connect(store.path)) as database, database:
+        sizes = database.execute("SELECT length(data) FROM events").fetchall()
+        assert max(size for (size,) in sizes) < LARGE
+        (stored,) = database.execute("SELECT sum(length(data)) FROM large_data").fetchone()
+        assert stored < len(output) / 3
+        database.execute("DELETE FROM large_data WHERE id = 2")
+    with pytest.raises(StoreError, match="damaged"):
+        log_of(store, "s")
+
+
+def test_damage_in_a_large_event_is_a_clear_error(store):
+    """It is not zlib's."""
+    store.create_session("s", "/project")
+    store.append("s", 2, [AgentText("m", "x" * LARGE)])
+    with contextlib.closing(sqlite3.connect(store.path)) as database, database:
+        database.execute("UPDATE large_data SET data = substr(data, 1, 12)")
+    with pytest.raises(StoreError, match="damaged"):
+        log_of(store, "s")
+
+
+def test_large_events_are_read_one_at_a_time(store):
+    """However many there are, also those that an earlier version kept in their rows."""
+    store.create_session("s", "/project")
+    one = 1024 * 1024
+    store.append("s", 2, [TerminalOutput("t", bytes([65 + n]) * one) for n in range(30)])
+    with contextlib.closing(sqlite3.connect(store.path)) as database, database:
+        database.executemany(
+            "INSERT INTO events VALUES ('s', ?, 0, ?, ?, NULL)",
+            [(32 + n, *event_to_row(AgentText("m", str(n) * one))) for n in range(9)],
+        )
+    tracemalloc.start()
+    try:
+        read = sum(1 for _ in store.read("s"))
+        _now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 40 == read
+    assert peak < 12 * one
