@@ -5,10 +5,10 @@ ARGS ?=
 
 export PYTHON
 
-.PHONY: help setup demo test interop lint format types check smoke clean
+.PHONY: help setup demo test fuzz-permissions interop lint format types check smoke clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Make .venv and install what is needed; quick when nothing changed
 	@sh scripts/setup.sh
@@ -18,6 +18,9 @@ demo: setup ## Show a whole exchange with the agent on a scratch project
 
 test: setup ## Run the tests; ARGS="-k name" chooses some
 	@$(BIN)/python -m pytest -n auto $(ARGS)
+
+fuzz-permissions: setup ## Play random permission conversations; FUZZ_COUNT and FUZZ_SEED choose
+	@$(BIN)/python -m tests.permissions.fuzz
 
 interop: setup ## Run term2 with clients that others wrote, which it installs
 	@sh scripts/interop.sh $(ARGS)

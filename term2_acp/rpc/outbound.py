@@ -74,8 +74,10 @@ class OutboundRequests:
         """Send a request; it is registered before it is written."""
         with self._lock:
             pending = PendingRequest(next(self._ids), self._withdraw)
-            self._pending[pending.request_id] = pending
             closed = self._closed
+            # What is never sent is never withdrawn either.
+            if not closed:
+                self._pending[pending.request_id] = pending
         if closed:
             pending.settle(Reply())
         else:

@@ -183,6 +183,16 @@ def test_a_turn_cancelled_at_the_end_withdraws_its_question(sent, outbound):
     assert [withdrawal(pending.request_id)] == sent.messages[1:]
 
 
+def test_a_request_that_was_never_sent_is_not_taken_back(sent, outbound):
+    """After the end nothing is asked, so the client hears of no withdrawal either."""
+    outbound.close()
+    pending, cancel = outbound.send("m", {}), CancelToken()
+    cancel.cancel()
+    with pytest.raises(Cancelled):
+        pending.wait(cancel)
+    assert [] == sent.messages
+
+
 JUNK = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-2, 9), st.floats(0, 9), st.text(max_size=2)),
     lambda inner: st.lists(inner, max_size=2),
