@@ -23,7 +23,7 @@ from term2_acp.schema import SCHEMA_VERSION, NoSessionStoreError, bring_up_to_da
 BUSY_TIMEOUT_S = 5.0
 """How long a write waits for another process, in steps of `_BUSY_STEP_S`."""
 _BUSY_STEP_S = 0.2
-_MIGRATION_WAIT_S = 2.0
+_MIGRATION_WAIT_S = 1.0
 _JOURNAL_BYTES = 16 * 1024 * 1024
 _INCREMENTAL = 2  # auto_vacuum
 _NO_LOCKS = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -36,9 +37,12 @@ def make_private_file(path: str) -> None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         # Not opened: a close would give up the locks that SQLite has on it.
-        _take_from_others(path)
         if os.path.isdir(path):
-            raise IsADirectoryError(21, "it is a directory", path) from None
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from None
+        _take_from_others(path)
+        if not os.access(path, os.R_OK | os.W_OK):
+            # SQLite would read it all the same, and fail at the first write.
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path) from None
     else:
         os.close(fd)
 

@@ -18,7 +18,7 @@ def remedy(error: OSError) -> str:
         return "raise the limit of open files"
     if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
         return "move away what has its name or a folder's on the way"
-    return "make its directory writable for you"
+    return "make it and its directory writable for you"
 
 
 class AcpError(Exception):

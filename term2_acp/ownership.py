@@ -41,9 +41,14 @@ class SessionLock:
                     f"session {session_id!r} is in use by another process"
                     f" (pid {owner or 'unknown'}); close it there first"
                 ) from None
+            except OSError:
+                os.close(fd)
+                raise
             if self._is_current(fd):
-                os.ftruncate(fd, 0)
-                os.pwrite(fd, str(os.getpid()).encode(), 0)
+                # The pid is for people: a session can be read again on a full disk, too.
+                with suppress(OSError):
+                    os.ftruncate(fd, 0)
+                    os.pwrite(fd, str(os.getpid()).encode(), 0)
                 return fd
             # The last owner removed the file between our open and our lock.
             os.close(fd)

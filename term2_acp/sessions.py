@@ -85,10 +85,15 @@ class Turn:
 
 @attrs.frozen
 class Position:
-    """Where a replay of a live session ends: the log's position and the turn's state there."""
+    """
+    Where a replay of a live session ends: the log's position and the turn's state there.
+
+    `owed` are the ends that were shown, but could not be stored yet.
+    """
 
     seq: int
     state: SessionState | None
+    owed: tuple[Event, ...] = ()
 
 
 class Session:
@@ -255,9 +260,11 @@ class Session:
 
     # --- replay
 
-    def history(self, upto: int) -> Iterator[Event]:
+    def history(self, upto: Position) -> Iterator[Event]:
         """The events up to a position of the log, read a few at a time."""
-        return (event for _seq, event in self._store.read(self.session_id, upto=upto))
+        for _seq, event in self._store.read(self.session_id, upto=upto.seq):
+            yield event
+        yield from upto.owed
 
     @contextmanager
     def hold(self, cancel: CancelToken) -> Iterator[Position]:
@@ -271,7 +278,7 @@ class Session:
         """
         with self._unheld_emit_lock(cancel):
             self._held = True
-            position = Position(self._seq, self._state)
+            position = Position(self._seq, self._state, tuple(self._owed))
         try:
             yield position
         finally:

@@ -110,7 +110,7 @@ class SessionHandlers:
     def _replay(self, call: Call, session: Session) -> None:
         """Show the whole conversation, then answer, then go on with what is live."""
         with session.closing.on_cancel(call.cancel.cancel), session.hold(call.cancel) as position:
-            history = items(session.history(position.seq))
+            history = items(session.history(position))
             for _ in self._updates.replay(session.session_id, history):
                 self._updates.wait_for_room(session.session_id, call.cancel)
                 call.cancel.raise_if_cancelled()

@@ -138,12 +138,13 @@ def fill(store: Store) -> None:
             store.append(session_id, 2, events[1:])
 
 
-def earlier_store(version: int, directory: Path) -> None:
-    """Make the database that an earlier version left in a folder."""
+def earlier_store(version: int, directory: Path, cwd: str = "/project") -> None:
+    """Make the database that an earlier version left in a folder, of sessions in `cwd`."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with closing(sqlite3.connect(directory / "sessions.db", isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode=WAL")
         database.executescript((FOLDER / f"version_{version}.sql").read_text(encoding="utf-8"))
+        database.execute("UPDATE sessions SET cwd = ? WHERE cwd = '/project'", (cwd,))
 
 
 def main() -> None:

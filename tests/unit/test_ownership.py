@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -144,3 +145,18 @@ def test_a_folder_that_cannot_be_used_is_a_store_error(tmp_path):
     (tmp_path / "locks").write_text("a file where the folder should be")
     with pytest.raises(StoreError, match="s.lock"):
         SessionLock(str(tmp_path), "s")
+
+
+def test_a_lock_needs_no_space_on_the_disk(tmp_path):
+    """The pid in it is for people; without it the session is owned, and freed, all the same."""
+    (tmp_path / "locks").mkdir()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        lock = SessionLock(str(tmp_path), "s")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with pytest.raises(SessionInUseError, match="pid unknown"):
+        SessionLock(str(tmp_path), "s")
+    lock.release()
+    SessionLock(str(tmp_path), "s").release()

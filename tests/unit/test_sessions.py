@@ -325,7 +325,7 @@ def replayed(desk, position):
     """What a client is told of the history: one text a message."""
     return [
         "".join(item.texts) if isinstance(item, AgentMessageItem) else type(item)
-        for item in items(desk.session.history(position.seq))
+        for item in items(desk.session.history(position))
     ]
 
 
@@ -350,7 +350,7 @@ def test_a_replay_and_what_is_live_meanwhile_are_everything_once(desk):
             assert enough.acquire(timeout=DEADLINE_S)
         with desk.session.hold(CancelToken()) as position:
             shown_before = list(desk.sink.events)
-            history = list(desk.session.history(position.seq))
+            history = list(desk.session.history(position))
             assert history[1:] == shown_before
             assert shown_before == desk.sink.events
     stop.set()
