@@ -1,30 +1,34 @@
-"""The command line: `term2 acp`, `--version`, `--help` (spec section 1)."""
+"""The command line: which command runs, and with what (spec section 1)."""
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
 from collections.abc import Sequence
 
-from term2_acp import __version__, stdio
-from term2_acp.diagnostics import StderrHandler
+from term2_acp import __version__, diagnostics, stdio
 
 USAGE = """\
 usage: term2 acp [--provider PROVIDER] [--model MODEL] [--effort EFFORT]
+       term2 doctor [--json]
+       term2 completion bash | zsh | fish
        term2 --version | --help
 
-acp   serve the Agent Client Protocol on stdin and stdout
+acp         serve the Agent Client Protocol on stdin and stdout
+doctor      check configuration, provider, sandbox and store; exit status 0 or 1
+completion  print a script that completes these words in a shell
 
   --provider  a provider of the configuration, or offline
   --model     an exact model id, or PROVIDER/MODEL
   --effort    none, minimal, low, medium, high or xhigh
+  --json      the report for machines
 
-Diagnostics go to stderr; TERM2_LOG sets the level (debug, info, warning, error).
+Diagnostics go to stderr. TERM2_LOG sets the level (debug, info, warning, error),
+TERM2_LOG_FILE names a file for them too, TERM2_LOG_FORMAT=json makes them JSON lines.
+TERM2_TRACE names a file for all that is said on stdin and stdout, without secrets.
 """
 _FLAGS = ("--provider", "--model", "--effort")
-_LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 class UsageError(Exception):
@@ -39,24 +43,51 @@ def main(argv: Sequence[str] | None = None) -> int:
     stdio.make_sure_open()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        if arguments == ["--version"]:
-            sys.stdout.write(f"term2 {__version__}\n")
-            return 0
-        if arguments == ["--help"]:
-            sys.stdout.write(USAGE)
-            return 0
-        if not arguments or arguments[0] != "acp":
-            what = f"unknown command {arguments[0]!r}" if arguments else "a command is missing"
-            raise UsageError(f"{what}; try term2 --help")
-        flags = parse_flags(arguments[1:])
+        return _run(arguments)
     except UsageError as error:
         sys.stderr.write(f"term2: {error}\n")
         return 1
-    _set_up_logging()
-    # Only what a command needs is imported, and only once it is known to be run.
-    from term2_acp import serve  # noqa: PLC0415
 
-    return serve.run(flags)
+
+def _run(arguments: list[str]) -> int:
+    """
+    One command. Only what it needs is imported, and only once it is known to be run.
+
+    Raises:
+        UsageError: there is no such command, or it takes no such argument.
+    """
+    match arguments:
+        case ["--version"]:
+            sys.stdout.write(f"term2 {__version__}\n")
+            return 0
+        case ["--help"]:
+            sys.stdout.write(USAGE)
+            return 0
+        case ["acp", *rest]:
+            flags = parse_flags(rest)
+            diagnostics.set_up(os.environ)
+            from term2_acp import serve  # noqa: PLC0415
+
+            return serve.run(flags)
+        case ["doctor"] | ["doctor", "--json"]:
+            from term2_acp.doctor import command  # noqa: PLC0415
+
+            return command.run(as_json=len(arguments) > 1)
+        case ["doctor", *rest]:
+            word = rest[1] if rest[0] == "--json" else rest[0]
+            raise UsageError(f"doctor takes nothing but --json, not {word!r}")
+        case ["completion", *rest]:
+            from term2_acp import completion  # noqa: PLC0415
+
+            if len(rest) != 1 or rest[0] not in completion.SHELLS:
+                shells = ", ".join(completion.SHELLS)
+                raise UsageError(f"completion takes the name of one shell: {shells}")
+            sys.stdout.write(completion.script(rest[0]))
+            return 0
+        case [word, *_]:
+            raise UsageError(f"unknown command {word!r}; try term2 --help")
+        case _:
+            raise UsageError("a command is missing; try term2 --help")
 
 
 def parse_flags(arguments: Sequence[str]) -> dict[str, str]:
@@ -89,19 +120,3 @@ def parse_flags(arguments: Sequence[str]) -> dict[str, str]:
 
 def _end_at_once(_number: int, _frame: object) -> None:
     os._exit(0)
-
-
-def _set_up_logging() -> None:
-    level = os.environ.get("TERM2_LOG", "warning").lower()
-    known = level in _LEVELS
-    logging.basicConfig(
-        handlers=[StderrHandler()],
-        level=level.upper() if known else "WARNING",
-        format="term2: %(levelname)s: %(message)s",
-    )
-    # A broken stderr must not take the server down or fill it with tracebacks.
-    logging.raiseExceptions = False
-    if not known:
-        logging.getLogger(__name__).warning(
-            "TERM2_LOG must be one of %s, not %r", ", ".join(_LEVELS), level
-        )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from term2_acp.registry import SessionRegistry
     from term2_acp.rpc.engine import Engine
     from term2_acp.selection import Selection
+    from term2_acp.trace import Trace
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ _TURNS_END_S = 2.5
 _REPLAYS_END_S = 0.5
 _DRAIN_S = 1.0
 _READER_END_S = 0.3
+_TRACE_END_S = 0.3
 
 
 def run(flags: Mapping[str, str]) -> int:
@@ -53,7 +55,7 @@ def run(flags: Mapping[str, str]) -> int:
         return 1
     if os.geteuid() == 0:
         logger.warning("running as root: commands stay in the sandbox, but a normal user is safer")
-    server = Server(folders, config, selection, *stdio.claim())
+    server = Server(folders, config, selection, *stdio.claim(), trace=_open_trace())
     finished = server.serve()
     logging.shutdown()
     if not finished:
@@ -90,6 +92,21 @@ def _configure(
     return settings, chosen
 
 
+def _open_trace() -> Trace | None:
+    """What TERM2_TRACE asks for; a file that cannot be written is warned of, no more."""
+    path = os.environ.get("TERM2_TRACE")
+    if not path:
+        return None
+    from term2_acp.trace import Trace  # noqa: PLC0415
+
+    try:
+        return Trace(path)
+    except OSError as error:
+        reason = error.strerror
+        logger.warning("TERM2_TRACE: %s cannot be written (%s); nothing is traced", path, reason)
+        return None
+
+
 def _is_there(path: str) -> bool:
     """Whether there is anything of that name; what cannot be looked at is."""
     try:
@@ -111,13 +128,16 @@ class Server:
         selection: Selection | None,
         stdin_fd: int,
         stdout_fd: int,
+        *,
+        trace: Trace | None = None,
     ) -> None:
         self._folders = folders
         self._config = config
         self._selection = selection
         self._inbox = Inbox()
-        self._reader = Reader(stdin_fd, stdout_fd, self._inbox)
-        self._writer = Writer(stdout_fd, self._inbox.put_end)
+        self._trace = trace
+        self._reader = Reader(stdin_fd, stdout_fd, self._inbox, trace.received if trace else None)
+        self._writer = Writer(stdout_fd, self._inbox.put_end, trace.sent if trace else None)
         self._outbound = OutboundRequests(self._writer)
         max_sessions = config.max_sessions if config else 128
         # A session has a prompt and a close at most, also while one is being closed.
@@ -145,6 +165,8 @@ class Server:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _noticed_by_the_reader)
         signal.set_wakeup_fd(self._reader.wakeup_fd, warn_on_full_buffer=False)
+        if self._trace is not None:
+            self._trace.start()
         self._writer.start()
         self._reader.start()
         reason = self._dispatcher.run()
@@ -170,6 +192,8 @@ class Server:
         if registry is not None:
             registry.close()
         self._reader.stop(_READER_END_S)
+        if self._trace is not None:
+            self._trace.stop(_TRACE_END_S)
         return finished
 
     def _start_warm_up(self) -> None:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from sandbox import Policy, PolicyError, Process
+from sandbox import Availability, Policy, PolicyError, Process, probe, programs
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.ports import ShellResult
 
 logger = logging.getLogger(__name__)
+
+
+def check_sandbox() -> Availability:
+    """Whether commands can be run on this machine; a sandbox is built once, in some 20 ms."""
+    return probe()
+
+
+def sandbox_program() -> str | None:
+    """The program that makes the sandbox, where there is one."""
+    name = "sandbox-exec" if sys.platform == "darwin" else "bwrap"
+    return programs.find(name, os.environ, never_in=())
 
 
 class SandboxedShell:

@@ -8,7 +8,6 @@ start-up path (spec section 2).
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from typing import cast
 
@@ -22,6 +21,7 @@ from anthropic.types import (
 )
 
 from term2_acp.agent.model import ModelRequest, ProviderError
+from term2_acp.providers.addresses import address_of
 from term2_acp.providers.connection_faults import connection_fault
 from term2_acp.providers.faults import Service
 from term2_acp.providers.headers import ambient_header_names
@@ -41,7 +41,6 @@ from term2_acp.providers.variants import Variants
 from term2_acp.providers.vendor import VendorProvider
 from term2_acp.surrogates import replace_in_value
 
-_DEFAULT_URL = "https://api.anthropic.com"
 # The format requires a limit; every current model can write as much.
 _DEFAULT_OUTPUT_TOKENS = 32_000
 
@@ -96,7 +95,7 @@ class MessagesProvider(VendorProvider[RawMessageStreamEvent, MessagesVariant]):
         max_output_tokens: Callable[[str], int | None],
         api_key_env: str | None = None,
     ) -> None:
-        address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or _DEFAULT_URL
+        address = address_of("anthropic", base_url)
         service = Service.at(name, address, api_key, api_key_env)
         variants = Variants(MessagesVariant(), anthropic.APIStatusError)
         super().__init__(service, variants, idle_timeout_s)

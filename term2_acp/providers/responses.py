@@ -7,7 +7,6 @@ start-up path (spec section 2).
 
 from __future__ import annotations
 
-import os
 from typing import cast
 
 import openai
@@ -20,6 +19,7 @@ from openai.types.responses import (
 from openai.types.shared_params import Reasoning, ReasoningEffort
 
 from term2_acp.agent.model import ModelRequest, ProviderError
+from term2_acp.providers.addresses import address_of
 from term2_acp.providers.faults import Service
 from term2_acp.providers.openai_clients import SDK_FAULTS, keyless_headers, make_client, read_fault
 from term2_acp.providers.responses_events import ResponseEvents
@@ -34,7 +34,6 @@ from term2_acp.providers.variants import Variants
 from term2_acp.providers.vendor import VendorProvider
 from term2_acp.surrogates import replace_in_value
 
-_DEFAULT_URL = "https://api.openai.com/v1"
 _ENCRYPTED: ResponseIncludable = "reasoning.encrypted_content"
 # Families from before models reasoned, and those that never do.
 _WITHOUT_REASONING = ("gpt-3", "gpt-4", "chatgpt")
@@ -76,7 +75,7 @@ class ResponsesProvider(VendorProvider[ResponseStreamEvent, ResponseVariant]):
         idle_timeout_s: float,
         api_key_env: str | None = None,
     ) -> None:
-        address = base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL
+        address = address_of("openai", base_url)
         service = Service.at(name, address, api_key, api_key_env)
         variants = Variants(ResponseVariant(), openai.APIStatusError)
         super().__init__(service, variants, idle_timeout_s)

@@ -6,6 +6,7 @@ import logging
 import os
 import select
 import threading
+from collections.abc import Callable
 
 from term2_acp.errors import AcpError
 from term2_acp.rpc.framing import LineSplitter, LineTooLong, decode, is_blank
@@ -24,13 +25,21 @@ class Reader:
     It also polls the client's end of stdout, so that a client that is gone is
     noticed although nothing is being written, and a pipe on which the interpreter
     writes the number of each signal (`signal.set_wakeup_fd`): the second signal
-    ends the process at once (spec section 11). `stop` ends the thread.
+    ends the process at once (spec section 11). `stop` ends the thread. `tap` is given
+    each line, None for one that was discarded; it must not wait.
     """
 
-    def __init__(self, stdin_fd: int, stdout_fd: int, inbox: Inbox) -> None:
+    def __init__(
+        self,
+        stdin_fd: int,
+        stdout_fd: int,
+        inbox: Inbox,
+        tap: Callable[[bytes | None], None] | None = None,
+    ) -> None:
         self._stdin_fd = stdin_fd
         self._stdout_fd = stdout_fd
         self._inbox = inbox
+        self._tap = tap
         self._splitter = LineSplitter()
         self._wake_read, self.wakeup_fd = os.pipe()
         # `set_wakeup_fd` wants it so; the other end is only read when it has data.
@@ -98,6 +107,8 @@ class Reader:
     def _accept(self, line: bytes | LineTooLong) -> None:
         if isinstance(line, bytes) and is_blank(line):
             return
+        if self._tap is not None:
+            self._tap(line if isinstance(line, bytes) else None)
         try:
             value = decode(line)
         except AcpError as error:

@@ -28,11 +28,18 @@ class Writer:
 
     All methods may be called from any thread. `on_gone` is called once, from any
     thread, when the client cannot be written to any more or has stopped reading
-    for good; from then on everything is dropped.
+    for good; from then on everything is dropped. `tap` is given what is about to be
+    written, in whole lines; it must not wait.
     """
 
-    def __init__(self, stdout_fd: int, on_gone: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        stdout_fd: int,
+        on_gone: Callable[[str], None],
+        tap: Callable[[bytes], None] | None = None,
+    ) -> None:
         self._fd = stdout_fd
+        self._tap = tap
         self._on_gone = on_gone
         self._outbox = Outbox(lambda: self._gone("the client does not read its responses"))
         self._gone_lock = threading.Lock()
@@ -85,6 +92,8 @@ class Writer:
         poll.register(self._fd, select.POLLOUT)
         poll.register(self._abort_read, select.POLLIN)
         while (data := self._outbox.take(_BATCH_BYTES)) is not None:
+            if self._tap is not None:
+                self._tap(data)
             if not self._write(poll, data):
                 return
 

@@ -310,3 +310,15 @@ def test_nothing_is_replaced_by_a_mock():
             and any(alias.name in ("unittest.mock", "mock") for alias in node.names)
         )
     ]
+
+
+def test_only_the_command_line_knows_the_doctor():
+    """It is loaded by its command alone, and nothing that serves depends on it."""
+    others = [name for name in modules() if not within(name, ours("doctor"))]
+    imported = {
+        found.in_function
+        for found in imports(ours("cli"))
+        if within(found.module, ours("doctor")) or found.module == ours("completion")
+    }
+    assert imported == {True}
+    assert [] == forbidden([n for n in others if n != ours("cli")], [ours("doctor")])
