@@ -1,39 +1,30 @@
-"""The configuration file: `config.toml`, read once at start-up (spec section 2)."""
+"""The settings of `config.toml`: their names, meanings, defaults and rules (spec section 2)."""
 
 from __future__ import annotations
 
-import math
-import os
 import re
-import stat
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
-from cattrs import AttributeValidationNote, BaseValidationError, Converter, IterableValidationNote
 
 OFFLINE = "offline"
 KINDS = ("openai-compatible", "openai", "anthropic", OFFLINE)
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 # In the order in which a key in the environment is looked for; the catalog describes them.
 BUILTIN_PROVIDERS = ("openai", "anthropic", "openrouter", "ollama", OFFLINE)
-# Built-in providers whose address and kind the file need not repeat.
-_WITH_ADDRESS = ("openrouter", "ollama")
+MAX_COUNT = 10**9
+"""The highest number of anything."""
+MEANING = "meaning"
+"""The key of a field's metadata that has its text in the reference (docs/configuration.md)."""
 
-_MAX_FILE_BYTES = 1 << 20
-_MAX_COUNT = 10**9
 _MAX_IDLE_S = 86_400
 _MAX_SHOWN = 80
-_PROVIDER_NAME = re.compile(r"\w[\w.+@-]*")
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BASE_URL = re.compile(
     r"https?://([^\s/?#@]+@)?(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(:(?P<port>\d{1,5}))?(/[^\s?#]*)?",
     re.IGNORECASE,
 )
-
-_Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 class ConfigError(Exception):
@@ -45,7 +36,7 @@ class ConfigError(Exception):
     """
 
 
-class _InvalidValueError(ValueError):
+class InvalidValueError(ValueError):
     """A value that its own class refused; `key` is the field's name."""
 
     def __init__(self, key: str, problem: str) -> None:
@@ -53,19 +44,34 @@ class _InvalidValueError(ValueError):
         self.key = key
 
 
-def _rule(accepts: Callable[[Any], bool], right: str, *, shown: bool = True) -> _Validator:
-    """A validator for values that are given; `right` completes "must be"."""
+@attrs.frozen
+class Rule:
+    """
+    A validator for values that are given.
 
-    def check(_instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value is not None and not accepts(value):
-            got = f", not {show(value)}" if shown else ""
-            raise _InvalidValueError(attribute.name, f"must be {right}{got}")
+    Args:
+        right: completes "must be", in messages and in the reference.
+        shown: whether a message repeats the value; it may be a secret.
+    """
 
-    return check
+    accepts: Callable[[Any], bool]
+    right: str
+    shown: bool = True
+
+    def __call__(self, _instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        """
+        Judge a value.
+
+        Raises:
+            InvalidValueError: it is not right.
+        """
+        if value is not None and not self.accepts(value):
+            got = f", not {show(value)}" if self.shown else ""
+            raise InvalidValueError(attribute.name, f"must be {self.right}{got}")
 
 
-def _one_of(words: tuple[str, ...]) -> _Validator:
-    return _rule(lambda value: value in words, f"one of {', '.join(words)}")
+def _one_of(words: tuple[str, ...]) -> Rule:
+    return Rule(lambda value: value in words, f"one of {', '.join(words)}")
 
 
 def _is_address(text: str) -> bool:
@@ -82,20 +88,40 @@ def is_model_id(text: str) -> bool:
     return text != "" and text.isprintable() and text == text.strip()
 
 
-_COUNT = _rule(lambda value: 0 < value <= _MAX_COUNT, f"a whole number from 1 to {_MAX_COUNT}")
-_NAME = _rule(is_model_id, "a name without line breaks and without spaces around it")
+_COUNT = Rule(lambda value: 0 < value <= MAX_COUNT, f"a whole number from 1 to {MAX_COUNT}")
+_NAME = Rule(is_model_id, "a name without line breaks and without spaces around it")
 
 
 @attrs.frozen
 class ModelSettings:
     """One model of a configured provider; window and output limit are in tokens."""
 
-    id: str = attrs.field(validator=_NAME)
-    context_window: int | None = attrs.field(default=None, validator=_COUNT)
-    max_output_tokens: int | None = attrs.field(default=None, validator=_COUNT)
+    id: str = attrs.field(
+        validator=_NAME, metadata={MEANING: "The model's id, exactly as the service knows it."}
+    )
+    context_window: int | None = attrs.field(
+        default=None,
+        validator=_COUNT,
+        metadata={
+            MEANING: "How many tokens a request may have; the conversation is compacted before it"
+            " is full. Left out, the catalog or the service itself is asked."
+        },
+    )
+    max_output_tokens: int | None = attrs.field(
+        default=None,
+        validator=_COUNT,
+        metadata={
+            MEANING: "The most tokens that it can write in one answer. Only the kind `anthropic`"
+            " must be told; left out, the catalog's figure is taken, else 32000."
+        },
+    )
     efforts: tuple[str, ...] | None = attrs.field(
         default=None,
-        validator=_rule(_are_efforts, f"a list of different words out of {', '.join(EFFORTS)}"),
+        validator=Rule(_are_efforts, f"a list of different words out of {', '.join(EFFORTS)}"),
+        metadata={
+            MEANING: "The words of `effort` that it takes; any other is refused at the start. Left"
+            " out, the catalog's are taken, and any word for a model that is not in it."
+        },
     )
 
 
@@ -108,26 +134,50 @@ class ProviderSettings:
     one by one.
     """
 
-    kind: str | None = attrs.field(default=None, validator=_one_of(KINDS))
+    kind: str | None = attrs.field(
+        default=None,
+        validator=_one_of(KINDS),
+        metadata={
+            MEANING: "What the service speaks: `openai-compatible` is Chat Completions, as vLLM,"
+            " llama.cpp, Ollama and OpenRouter serve it; `openai` is the Responses API,"
+            " `anthropic` the Messages API. Required, but for a built-in provider."
+        },
+    )
     base_url: str | None = attrs.field(
         default=None,
-        validator=_rule(
+        validator=Rule(
             _is_address,
             "an http or https address with a host, such as http://127.0.0.1:8080/v1,"
             " without a query",
             shown=False,  # it may hold a password
         ),
+        metadata={
+            MEANING: "Where the service is, up to and with its `/v1` (without it for the kind"
+            " `anthropic`). Required for the kind `openai-compatible`; left out for the others,"
+            " it is the vendor's own, or what OPENAI_BASE_URL or ANTHROPIC_BASE_URL names."
+        },
     )
     api_key_env: str | None = attrs.field(
         default=None,
-        validator=_rule(
+        validator=Rule(
             lambda text: _VARIABLE.fullmatch(text) is not None,
             "the name of an environment variable, not a key",
             shown=False,  # it may be the key
         ),
+        metadata={
+            MEANING: "The name of the environment variable that has the key. Left out, it is"
+            " the usual one for a built-in provider and at a vendor's own address; any other"
+            " service is asked without a key."
+        },
     )
     models: tuple[ModelSettings, ...] | None = attrs.field(
-        default=None, validator=_rule(bool, "left out or name a model", shown=False)
+        default=None,
+        validator=Rule(bool, "left out or name a model", shown=False),
+        metadata={
+            MEANING: "The models; no others are accepted then. The first is the default, but for a"
+            " built-in provider, where they are added to the catalog's. Left out, any"
+            " `PROVIDER/MODEL` is taken as given."
+        },
     )
 
 
@@ -135,173 +185,56 @@ class ProviderSettings:
 class Config:
     """Every setting, with its default; times are in seconds."""
 
-    provider: str | None = attrs.field(default=None, validator=_NAME)
-    model: str | None = attrs.field(default=None, validator=_NAME)
-    effort: str | None = attrs.field(default=None, validator=_one_of(EFFORTS))
-    max_turn_requests: int = attrs.field(default=100, validator=_COUNT)
-    max_sessions: int = attrs.field(default=128, validator=_COUNT)
+    provider: str | None = attrs.field(
+        default=None,
+        validator=_NAME,
+        metadata={
+            MEANING: "The provider that answers; `--provider` comes before it. Left out, the first"
+            " of the file that can be used, else the first built-in one whose key is in the"
+            " environment, else `offline`."
+        },
+    )
+    model: str | None = attrs.field(
+        default=None,
+        validator=_NAME,
+        metadata={
+            MEANING: "An exact model id, or `PROVIDER/MODEL`; `--model` comes before it. Left out,"
+            " the provider's first."
+        },
+    )
+    effort: str | None = attrs.field(
+        default=None,
+        validator=_one_of(EFFORTS),
+        metadata={
+            MEANING: "How much the model thinks; `--effort` comes before it. Left out, as the"
+            " model does by itself."
+        },
+    )
+    max_turn_requests: int = attrs.field(
+        default=100,
+        validator=_COUNT,
+        metadata={MEANING: "How often the model is asked in one turn before the turn is ended."},
+    )
+    max_sessions: int = attrs.field(
+        default=128,
+        validator=_COUNT,
+        metadata={MEANING: "How many sessions one process has open at a time."},
+    )
     stream_idle_timeout_s: float = attrs.field(
         default=120.0,
-        validator=_rule(
+        validator=Rule(
             lambda value: 0 < value <= _MAX_IDLE_S,
             f"a number of seconds above 0 and at most {_MAX_IDLE_S}",
         ),
+        metadata={MEANING: "How many seconds the model may say nothing before the turn is ended."},
     )
-    providers: dict[str, ProviderSettings] = attrs.Factory(dict)
-
-
-def load(path: str) -> tuple[Config, list[str]]:
-    """
-    Read a configuration file.
-
-    Returns the settings and a warning for each key that is not known.
-
-    Raises:
-        ConfigError: it cannot be read, is not TOML or has a wrong value; the file and
-            the key are named.
-    """
-    try:
-        data = _parse(_read(path))
-        unknown = _survey(data)
-        config = _converter().structure(data, Config)
-        problems = list(_contradictions(config))
-    except BaseValidationError as error:
-        problems = list(_problems(error, ""))
-    except _UnusableFileError as error:
-        problems = [str(error)]
-    if problems:
-        raise ConfigError(f"{path}: {'; '.join(problems)}")
-    return config, [f"{path}: {warning}" for warning in unknown]
-
-
-class _UnusableFileError(Exception):
-    """Nothing of the file can be used; the message goes after its name."""
-
-
-def _read(path: str) -> bytes:
-    try:
-        # A pipe would never end, and opening one would wait.
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise _UnusableFileError("is not a file")
-        with open(path, "rb") as file:
-            content = file.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise _UnusableFileError(f"cannot be read: {error.strerror}") from None
-    if len(content) > _MAX_FILE_BYTES:
-        raise _UnusableFileError(f"is larger than {_MAX_FILE_BYTES} bytes")
-    return content
-
-
-def _parse(content: bytes) -> dict[str, Any]:
-    try:
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise _UnusableFileError(f"is not UTF-8 (at line {line})") from None
-    except ValueError as error:  # also a number with too many digits
-        raise _UnusableFileError(f"is not TOML: {error}") from None
-    except RecursionError:
-        raise _UnusableFileError("is not TOML: values are nested too deeply") from None
-
-
-def _survey(data: Mapping[str, Any]) -> list[str]:
-    """Tell the keys that mean nothing; tables and lists are checked to be where they belong."""
-    unknown = [*_surplus(data, Config, "")]
-    for name, provider in _table(data.get("providers", {}), "providers").items():
-        path = f"providers.{_key(name)}"
-        unknown += _surplus(_table(provider, path), ProviderSettings, f"{path}.")
-        for index, model in enumerate(_list(provider.get("models", []), f"{path}.models")):
-            unknown += _surplus(
-                _table(model, f"{path}.models[{index}]"), ModelSettings, f"{path}.models[{index}]."
-            )
-            _list(model.get("efforts", []), f"{path}.models[{index}].efforts")
-    return unknown
-
-
-def _surplus(table: Mapping[str, Any], cls: type, prefix: str) -> Iterator[str]:
-    known = [field.name for field in attrs.fields(cls)]
-    for key in table:
-        if key not in known:
-            yield f"unknown key {prefix}{_key(key)}; known here are {', '.join(known)}"
-
-
-def _table(value: Any, path: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _UnusableFileError(f"{path} must be a table, not {show(value)}")
-    return value
-
-
-def _list(value: Any, path: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise _UnusableFileError(f"{path} must be a list, not {show(value)}")
-    return value
-
-
-def _converter() -> Converter:
-    converter = Converter()
-    for cls, article in ((str, "a string"), (int, "a whole number"), (float, "a number")):
-        converter.register_structure_hook(cls, _strict(cls, article))
-    return converter
-
-
-def _strict(cls: type, article: str) -> Callable[[Any, Any], Any]:
-    """A hook without conversions but from whole numbers to others; a boolean is no number."""
-
-    def structure(value: Any, _type: Any) -> Any:
-        if cls is float and type(value) is int:
-            return float(value) if abs(value) < _MAX_COUNT else math.inf
-        if type(value) is not cls:
-            raise ValueError(f"must be {article}, not {show(value)}")
-        return value
-
-    return structure
-
-
-def _problems(error: BaseValidationError, path: str) -> Iterator[str]:
-    """What cattrs and the classes refused, each with the path of its key."""
-    for inner in error.exceptions:
-        place = path
-        for note in getattr(inner, "__notes__", ()):
-            if isinstance(note, AttributeValidationNote):
-                place = f"{path}.{note.name}".lstrip(".")
-            elif isinstance(note, IterableValidationNote):
-                index = note.index
-                place += f"[{index}]" if isinstance(index, int) else f".{_key(index)}"
-        if isinstance(inner, BaseValidationError):
-            yield from _problems(inner, place)
-        elif isinstance(inner, _InvalidValueError):
-            yield f"{place}.{inner.key} {inner}".lstrip(".")
-        else:
-            yield f"{place} {'is missing' if isinstance(inner, KeyError) else inner}"
-
-
-def _contradictions(config: Config) -> Iterator[str]:
-    """What is wrong with providers beyond single values."""
-    for name, provider in config.providers.items():
-        path = f"providers.{_key(name)}"
-        if not _PROVIDER_NAME.fullmatch(name):
-            yield (
-                f"{path} cannot be named so; a name has letters, digits and any of ._+@-"
-                " and begins with a letter or a digit"
-            )
-        elif provider.kind is None and name not in BUILTIN_PROVIDERS:
-            yield f"{path}.kind is missing; it must be one of {', '.join(KINDS)}"
-        elif name == OFFLINE and provider.kind not in (None, OFFLINE):
-            yield f"{path}.kind must be {OFFLINE!r} or left out, not {show(provider.kind)}"
-        elif (provider.kind, provider.base_url) == ("openai-compatible", None) and (
-            name not in _WITH_ADDRESS
-        ):
-            yield f"{path}.base_url is missing; kind 'openai-compatible' needs it"
-        seen = set()
-        for index, model in enumerate(provider.models or ()):
-            if model.id in seen:
-                yield f"{path}.models[{index}].id is given twice: {show(model.id)}"
-            seen.add(model.id)
-
-
-def _key(name: str) -> str:
-    """A key as it is written in a path."""
-    return name if _PLAIN_KEY.fullmatch(name) else show(name)
+    providers: dict[str, ProviderSettings] = attrs.field(
+        factory=dict,
+        metadata={
+            MEANING: "A table `[providers.NAME]` for each provider of yours; one with the name of a"
+            " built-in one overrides its settings one by one."
+        },
+    )
 
 
 def show(value: object) -> str:

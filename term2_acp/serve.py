@@ -75,10 +75,12 @@ def _configure(
     has_file = _is_there(folders.config_file)
     if not has_file and not flags:
         return None, None
-    from term2_acp import config, selection  # noqa: PLC0415
+    from term2_acp import config, config_file, selection  # noqa: PLC0415
 
     try:
-        settings, warnings = config.load(folders.config_file) if has_file else (config.Config(), [])
+        settings, warnings = (
+            config_file.load(folders.config_file) if has_file else (config.Config(), [])
+        )
         chosen = selection.select(
             settings,
             provider=flags.get("--provider"),

@@ -8,7 +8,7 @@ from typing import Self
 
 import attrs
 
-from term2_acp import config
+from term2_acp import config, config_file
 from term2_acp.doctor.report import Check, Fact, failed, warning
 from term2_acp.providers.addresses import address_of
 from term2_acp.providers.faults import Service
@@ -31,7 +31,7 @@ def check(path: str, settings: Settings) -> Check:
         settings.config = config.Config()
         return Check("configuration", f"{path} does not exist; the defaults hold", (), facts)
     try:
-        settings.config, unknown = config.load(path)
+        settings.config, unknown = config_file.load(path)
     except config.ConfigError as error:
         finding = failed(
             _without(path, str(error)),

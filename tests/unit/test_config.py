@@ -20,8 +20,8 @@ from term2_acp.config import (
     ConfigError,
     ModelSettings,
     ProviderSettings,
-    load,
 )
+from term2_acp.config_file import load
 
 LOCAL = '[providers.local]\nkind = "openai-compatible"\nbase_url = "http://127.0.0.1:8080/v1"\n'
 
