@@ -157,11 +157,12 @@ class Conversation:
 
     `items` are messages and tool calls in the order of their first update, without
     what differs between a stream of pieces and a whole. `terminals` maps a
-    terminalId to its output and its exit status.
+    terminalId to its output and its exit status. `plan` is the last one that was told.
     """
 
     items: list[tuple[str, str, Any]]
     terminals: dict[str, tuple[bytes, Any]]
+    plan: Any = None
 
 
 ROLES = {
@@ -177,10 +178,13 @@ def conversation(updates: list[Update]) -> Conversation:
     """Fold updates into the conversation that they tell."""
     items: dict[tuple[str, str], Any] = {}
     terminals: dict[str, tuple[bytes, Any]] = {}
+    plan = None
     calls = tool_calls(updates)
     for update in updates:
         body = update.body
-        if update.kind == "user_message":
+        if update.kind == "plan_update":
+            plan = body["plan"]
+        elif update.kind == "user_message":
             items["user", body["messageId"]] = body["content"]
         elif update.kind in ROLES:
             key = ROLES[update.kind], body["messageId"]
@@ -191,7 +195,7 @@ def conversation(updates: list[Update]) -> Conversation:
             items["call", body["toolCallId"]] = {k: call.get(k) for k in CALL_MEMBERS}
         elif update.kind in ("terminal_update", "terminal_output_chunk"):
             terminals[body["terminalId"]] = _terminal(terminals, body)
-    return Conversation([(*key, value) for key, value in items.items()], terminals)
+    return Conversation([(*key, value) for key, value in items.items()], terminals, plan)
 
 
 CALL_MEMBERS = ("name", "title", "kind", "status", "rawInput", "content", "locations")
@@ -203,4 +207,5 @@ def _terminal(terminals: dict[str, tuple[bytes, Any]], body: Message) -> tuple[b
     if snapshot is not None:
         output = base64.b64decode(snapshot["data"])
     output += base64.b64decode(body.get("data", ""))
-    return output, body.get("exitStatus") or status
+    exited = body.get("exitStatus")
+    return output, status if exited is None else exited

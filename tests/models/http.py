@@ -118,6 +118,18 @@ class HttpServer:
         with self._changed:
             self._replies.extend(replies)
 
+    def forget_script(self) -> None:
+        """Take back what was not asked for."""
+        with self._changed:
+            self._replies.clear()
+
+    def settle(self) -> None:
+        """Wait until every connection that was made has ended; the clients must be gone."""
+        # Connections are accepted in the order in which they were made.
+        socket.create_connection(("127.0.0.1", self.port), DEADLINE_S).close()
+        with self._changed:
+            assert self._changed.wait_for(lambda: not self._connections, DEADLINE_S)
+
     def wait_for_requests(self, count: int) -> list[Request]:
         """The first requests, once there are so many."""
         with self._changed:
@@ -190,6 +202,7 @@ class HttpServer:
         finally:
             with self._changed:
                 self._connections.discard(connection)
+                self._changed.notify_all()
 
     def _send(self, connection: socket.socket, reply: Reply) -> None:
         if reply.before_headers is not None and not self._perform(connection, reply.before_headers):
