@@ -25,6 +25,7 @@ _LARGEST_KEPT = 1024 * 1024
 # FS_IOC_GETVERSION of 64-bit Linux; file systems without it refuse.
 _GET_GENERATION = 0x80087601
 _PEEK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @attrs.frozen
@@ -66,13 +67,16 @@ class Audit:
             SetupError: too many files are open.
         """
         audit = cls()
-        for path, root in found.read_only:
-            try:
-                audit._mounted.append(_look(path, root))
-            except OSError as error:
-                if is_out_of_descriptors(error):
-                    audit.close()
-                    raise SetupError.from_os_error(f"{path} could not be watched", error) from error
+        with paths.Parents() as parents:
+            for path, root in found.read_only:
+                try:
+                    audit._mounted.append(_look(path, root, parents))
+                except OSError as error:
+                    if is_out_of_descriptors(error):
+                        audit.close()
+                        raise SetupError.from_os_error(
+                            f"{path} could not be watched", error
+                        ) from error
         for path, root in found.links:
             with contextlib.suppress(OSError):
                 audit._links.append((path, root, os.readlink(path)))
@@ -87,11 +91,12 @@ class Audit:
         may be the user's own work.
         """
         changed = []
-        for seen in self._mounted:
-            if _was_replaced(seen):
-                changed.append(seen.path)
-                with contextlib.suppress(OSError):
-                    _put_back(seen)
+        with paths.Parents() as parents:
+            replaced = [seen for seen in self._mounted if _was_replaced(seen, parents)]
+        for seen in replaced:
+            changed.append(seen.path)
+            with contextlib.suppress(OSError):
+                _put_back(seen)
         for path, root, target in self._links:
             if not os.path.islink(path) or os.readlink(path) != target:
                 changed.append(path)
@@ -113,71 +118,77 @@ class Audit:
         self._mounted.clear()
 
 
-def _look(path: str, root: str) -> _Mounted:
-    with contextlib.ExitStack() as unneeded:
-        parent = unneeded.enter_context(paths.parent_descriptor(path, root))
-        pin = os.open(os.path.basename(path), _PEEK, dir_fd=parent)
-        pinned = unneeded.enter_context(contextlib.ExitStack())
-        pinned.callback(os.close, pin)
-        status = os.fstat(pin)
-        content = generation = None
-        if stat.S_IFMT(status.st_mode) in (stat.S_IFREG, stat.S_IFDIR):
-            generation = _generation(pin)
-        if stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST_KEPT:
-            content = _read(path, parent)
+def _look(path: str, root: str, parents: paths.Parents) -> _Mounted:
+    descriptor = _open(os.path.basename(path), parents.of(path, root))
+    with contextlib.ExitStack() as opened:
+        opened.callback(os.close, descriptor)
+        status = os.fstat(descriptor)
+        generation = _generation(descriptor)
+        content = _content(descriptor, status)
         if generation is None:
-            pinned.pop_all()
-    return _Mounted(path, root, status, content, generation, pin if generation is None else None)
+            opened.pop_all()
+    return _Mounted(
+        path, root, status, content, generation, descriptor if generation is None else None
+    )
 
 
-def _generation(seen: int) -> int | None:
+def _open(name: str, parent: int) -> int:
     """
-    The number of the inode's present use, None if the file system counts none.
+    A descriptor of a file or folder; one to look at only, of what may not be read or is neither.
 
-    Args:
-        seen: a descriptor of a file or folder that was opened only to look at it.
+    A FIFO or a device is never opened for reading: that alone can have an effect.
     """
-    try:
-        descriptor = os.open(f"/proc/self/fd/{seen}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if is_out_of_descriptors(error):
-            raise
-        return None
+    if stat.S_IFMT(os.lstat(name, dir_fd=parent).st_mode) in (stat.S_IFREG, stat.S_IFDIR):
+        try:
+            return os.open(name, _READ, dir_fd=parent)
+        except OSError as error:
+            if is_out_of_descriptors(error):
+                raise
+    return os.open(name, _PEEK, dir_fd=parent)
+
+
+def _generation(descriptor: int) -> int | None:
+    """The number of the inode's present use, None if the file system counts none."""
     try:
         answer = fcntl.ioctl(descriptor, _GET_GENERATION, bytes(8))
     except OSError:
         return None
-    finally:
-        os.close(descriptor)
     return int.from_bytes(answer[:4], sys.byteorder) or None
 
 
-def _was_replaced(seen: _Mounted) -> bool:
+def _content(descriptor: int, status: os.stat_result) -> bytes | None:
+    """What a file holds that is not large, None of anything else and if it may not be read."""
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_KEPT:
+        return None
+    try:
+        # As often as it takes: what is read may be less than what was asked for.
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(_LARGEST_KEPT + 1)
+    except OSError:
+        return None
+
+
+def _was_replaced(seen: _Mounted, parents: paths.Parents) -> bool:
     """Whether it is another one now; also where that can no longer be found out."""
     try:
         now = os.lstat(seen.path)
         if not os.path.samestat(now, seen.status):
             return True
-        with paths.parent_descriptor(seen.path, seen.root) as parent:
-            if seen.generation is not None and _generation_at(seen.path, parent) != seen.generation:
+        # A file with a second name may have been changed under that one.
+        to_compare = seen.content is not None and seen.status.st_nlink != 1
+        if seen.generation is None and not to_compare:
+            return False
+        descriptor = _open(os.path.basename(seen.path), parents.of(seen.path, seen.root))
+        with contextlib.ExitStack() as opened:
+            opened.callback(os.close, descriptor)
+            if seen.generation is not None and _generation(descriptor) != seen.generation:
                 return True
-            # A file with a second name may have been changed under that one.
-            if seen.content is None or seen.status.st_nlink == 1:
-                return False
-            return _read(seen.path, parent) != seen.content
+            return to_compare and _content(descriptor, os.fstat(descriptor)) != seen.content
     except FileNotFoundError:
         # Only a program outside can have removed it, and nothing has its name now.
         return False
     except OSError:
         return True
-
-
-def _generation_at(path: str, parent: int) -> int | None:
-    descriptor = os.open(os.path.basename(path), _PEEK, dir_fd=parent)
-    try:
-        return _generation(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _put_back(seen: _Mounted) -> None:
@@ -197,13 +208,3 @@ def _displace(name: str, parent: int) -> None:
     with contextlib.suppress(FileNotFoundError):
         kept = f"{name}.displaced-{os.urandom(4).hex()}"
         os.rename(name, kept, src_dir_fd=parent, dst_dir_fd=parent)
-
-
-def _read(path: str, parent: int) -> bytes | None:
-    """What the file holds, None if it may not be read."""
-    try:
-        return paths.read_file(os.path.basename(path), _LARGEST_KEPT + 1, folder=parent)
-    except OSError as error:
-        if is_out_of_descriptors(error):
-            raise
-        return None

@@ -51,7 +51,7 @@ def options(
         if isinstance(mount, Bind):
             found += ["--bind" if mount.writable else "--ro-bind", mount.source, mount.dest]
             continue
-        found += ["--perms", "0000" if mount.sealed else "0755"]
+        found += ["--perms", "0000" if mount.sealed else f"{mount.mode:04o}"]
         if mount.size_bytes:
             found += ["--size", str(mount.size_bytes)]
         found += ["--tmpfs", mount.dest]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from sandbox import paths, private, surroundings
 from sandbox.errors import SetupError
 from sandbox.mounts import Bind, Layout, Mount, Tmpfs
 from sandbox.policy import Policy
-from sandbox.protected import Survey
+from sandbox.protected import FILES, Survey
 from sandbox.readable import Readable
 from sandbox.stubs import Stub
 
@@ -25,7 +26,7 @@ def gather(policy: Policy, found: Survey, stand_ins: Iterable[Stub]) -> Layout:
     for folder in policy.writable:
         if not paths.is_real(folder) or not os.path.isdir(folder):
             raise SetupError(f"{folder} is no longer the folder it was when the session started")
-    masked = {path: paths.kind(path) for path in policy.hidden}
+    masked = {path: paths.kind(path) for path in policy.hidden if _is_in_reach(path)}
     readable = [item for item in policy.readable if os.path.exists(item.source)]
     try:
         masked |= {path: paths.kind(path) for path in surroundings.unix_sockets()}
@@ -44,10 +45,33 @@ def gather(policy: Policy, found: Survey, stand_ins: Iterable[Stub]) -> Layout:
         readable=tuple(readable),
         writable=policy.writable,
         read_only=tuple(path for path, _ in found.read_only),
+        file_stand_ins=_in_place_of_files(policy, stand_ins),
         pins=found.pins,
         masked_files=tuple(p for p, kind in masked.items() if kind not in (None, stat.S_IFDIR)),
         masked_folders=tuple(path for path, kind in masked.items() if kind == stat.S_IFDIR),
     )
+
+
+def _is_in_reach(path: str) -> bool:
+    """Whether a command, which has at most our own rights, could do anything with `path`."""
+    with contextlib.suppress(OSError):
+        return os.lstat(path).st_uid == os.geteuid() or any(
+            os.access(path, right, effective_ids=True) for right in (os.R_OK, os.W_OK, os.X_OK)
+        )
+    return False
+
+
+def _in_place_of_files(policy: Policy, stand_ins: Iterable[Stub]) -> tuple[str, ...]:
+    """The empty folders that stand in for files; one that somebody has filled is theirs."""
+    files = {os.path.join(policy.workspace, name) for name in FILES}
+    return tuple(stub.path for stub in stand_ins if stub.path in files and _is_empty(stub.path))
+
+
+def _is_empty(folder: str) -> bool:
+    try:
+        return paths.kind(folder) == stat.S_IFDIR and not os.listdir(folder)
+    except OSError:
+        return False
 
 
 def masked(planned: Iterable[Mount]) -> set[str]:

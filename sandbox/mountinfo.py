@@ -8,22 +8,21 @@ writable. So the command starts only after this check of the finished sandbox.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 
-from sandbox import paths
 from sandbox.mounts import Bind, Mount
 
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 @attrs.frozen
 class _Entry:
-    identity: int
-    parent: int
+    identity: str
     device: str
     root: str
     mount_point: str
@@ -40,26 +39,34 @@ class MountTable:
     """
 
     def __init__(self, text: bytes) -> None:
-        entries = [_parse(line) for line in text.split(b"\n") if line]
-        known = {entry.identity for entry in entries}
-        self._children: dict[int, list[_Entry]] = {}
-        self._top = [
-            entry
-            for entry in entries
-            if entry.parent not in known or entry.parent == entry.identity
-        ]
-        for entry in entries:
-            if entry.parent != entry.identity:
-                self._children.setdefault(entry.parent, []).append(entry)
+        lines = [_fields(line) for line in os.fsdecode(text).split("\n") if line]
+        known = {fields[0] for fields in lines}
+        self._found: dict[str, _Entry | None] = {}
+        self._placed: dict[tuple[str | None, str], Sequence[str]] = {}
+        for fields in lines:
+            identity, parent = fields[:2]
+            # A mount of which the one below is not shown.
+            is_top = parent not in known or parent == identity
+            place = (None if is_top else parent, _unescape(fields[4]))
+            self._placed.setdefault(place, fields)
 
     def holding(self, path: str) -> _Entry | None:
         """The mount that a look-up of the real path `path` ends in."""
-        current = _outermost(path, self._top)
-        deeper = current
-        while deeper is not None:
-            current = deeper
-            deeper = _outermost(path, self._children.get(current.identity, ()))
-        return current
+        if path not in self._found:
+            # As the kernel does: from the folder around, then onto whatever is mounted here.
+            current = None if path == "/" else self.holding(path.rpartition("/")[0] or "/")
+            deeper = self._placed.get((current.identity if current else None, path))
+            while deeper is not None:
+                current = _entry(deeper)
+                deeper = self._placed.get((current.identity, path))
+            self._found[path] = current
+        return self._found[path]
+
+
+@functools.lru_cache(maxsize=4)
+def own_table(text: bytes) -> MountTable:
+    """The table of this process, which hardly ever changes."""
+    return MountTable(text)
 
 
 def mismatch(wanted: Iterable[Mount], inside: MountTable, host: MountTable) -> str | None:
@@ -75,34 +82,34 @@ def mismatch(wanted: Iterable[Mount], inside: MountTable, host: MountTable) -> s
         origin = host.holding(mount.source)
         if origin is None or found.device != origin.device:
             return mount.dest
-        below = os.path.relpath(mount.source, origin.mount_point)
-        if found.root != os.path.normpath(os.path.join(origin.root, below)):
+        below = mount.source[len(origin.mount_point.rstrip("/")) :]
+        if found.root != (origin.root.rstrip("/") + below or "/"):
             return mount.dest
         if not mount.writable and "ro" not in found.options:
             return mount.dest
     return None
 
 
-def _outermost(path: str, entries: Iterable[_Entry]) -> _Entry | None:
-    """A look-up walks down from the root, so it meets the shortest mount point first."""
-    holding = (entry for entry in entries if paths.is_within(path, entry.mount_point))
-    return min(holding, key=lambda entry: len(entry.mount_point), default=None)
-
-
-def _parse(line: bytes) -> _Entry:
-    fields = line.split(b" ")
-    if len(fields) < 10 or b"-" not in fields[6:-3]:
+def _fields(line: str) -> list[str]:
+    fields = line.split(" ")
+    if len(fields) < 10 or "-" not in fields[6:-3] or not (fields[0] + fields[1]).isdecimal():
         raise ValueError(f"no line of a mount table: {line!r}")
+    return fields
+
+
+def _entry(fields: Sequence[str]) -> _Entry:
     return _Entry(
-        identity=int(fields[0]),
-        parent=int(fields[1]),
-        device=fields[2].decode("ascii"),
+        identity=fields[0],
+        device=fields[2],
         root=_unescape(fields[3]),
         mount_point=_unescape(fields[4]),
-        options=frozenset(fields[5].decode("ascii").split(",")),
-        file_system=fields[fields.index(b"-", 6) + 1].decode("ascii"),
+        options=frozenset(fields[5].split(",")),
+        file_system=fields[fields.index("-", 6) + 1],
     )
 
 
-def _unescape(field: bytes) -> str:
-    return os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), field))
+def _unescape(field: str) -> str:
+    """The kernel writes blanks, tabs, line ends and backslashes, all of them ASCII, in octal."""
+    if "\\" not in field:
+        return field
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), field)

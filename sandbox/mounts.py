@@ -6,6 +6,7 @@ Pure: everything that had to be looked up comes in as arguments.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Sequence
 
@@ -16,6 +17,7 @@ from sandbox.readable import Readable
 
 RUN_BYTES = 64 * 1024 * 1024
 SCRATCH_BYTES = 256 * 1024 * 1024
+_PAGE = 4096
 
 
 @attrs.frozen
@@ -29,10 +31,19 @@ class Bind:
 
 @attrs.frozen
 class Tmpfs:
-    """An empty file system at `dest`; a sealed one can be neither entered nor written."""
+    """
+    An empty file system at `dest`.
+
+    Attributes:
+        dest: where.
+        size_bytes: what it may hold, 0 for no limit of its own.
+        mode: of its top folder.
+        sealed: it can be neither entered nor written; that takes the place of `mode`.
+    """
 
     dest: str
     size_bytes: int = 0
+    mode: int = 0o755
     sealed: bool = False
 
 
@@ -52,6 +63,7 @@ class Layout:
         readable: what stays visible although its surroundings are hidden.
         writable: the workspace and the git directories that belong to it.
         read_only: existing protected paths in the writable folders.
+        file_stand_ins: those of them that are empty folders in the place of a file.
         pins: folders in the writable ones that are bound onto themselves.
         masked_files: files and sockets that must not be reached.
         masked_folders: folders that must not be reached.
@@ -64,11 +76,13 @@ class Layout:
     readable: tuple[Readable, ...]
     writable: tuple[str, ...]
     read_only: tuple[str, ...]
+    file_stand_ins: tuple[str, ...]
     pins: tuple[str, ...]
     masked_files: tuple[str, ...]
     masked_folders: tuple[str, ...]
 
 
+@functools.lru_cache(maxsize=64)
 def arrange(layout: Layout) -> tuple[Mount, ...]:
     """The mounts above the read-only root, /dev and /proc, in order."""
     hiding: list[Mount] = [Tmpfs("/run", size_bytes=RUN_BYTES)]
@@ -77,11 +91,12 @@ def arrange(layout: Layout) -> tuple[Mount, ...]:
     hiding += [Tmpfs(home, size_bytes=SCRATCH_BYTES) for home in layout.homes[1:]]
     hidden = [mount.dest for mount in hiding]
 
-    shown: list[Mount] = [
-        Bind(item.source, item.dest)
-        for item in sorted(layout.readable, key=lambda item: item.dest)
-        if paths.deepest(item.dest, hidden) and not paths.deepest(item.dest, layout.writable)
-    ]
+    shown: list[Mount] = []
+    for item in sorted(layout.readable, key=lambda item: item.dest):
+        if not paths.deepest(item.dest, hidden) or paths.deepest(item.dest, layout.writable):
+            continue
+        if not _is_shown(item, shown):
+            shown.append(Bind(item.source, item.dest))
     own = [
         item.dest
         for item in layout.readable
@@ -91,14 +106,30 @@ def arrange(layout: Layout) -> tuple[Mount, ...]:
     return (*placed, *_masks(layout, placed))
 
 
+def _is_shown(item: Readable, shown: Iterable[Mount]) -> bool:
+    """Whether a bind of an outer folder shows it already, from the same place."""
+    return any(
+        isinstance(outer, Bind)
+        and paths.is_within(item.dest, outer.dest)
+        and item.source == outer.source + item.dest[len(outer.dest) :]
+        for outer in shown
+    )
+
+
 def _in_writable(layout: Layout, own: Iterable[str]) -> list[Mount]:
     """The writable folders and, in them, the pins and what is read-only; outer ones first."""
     fixed = {*layout.read_only, *own} - set(layout.writable)
-    binds = {path: Bind(path, path, writable=True) for path in (*layout.pins, *layout.writable)}
-    binds |= {path: Bind(path, path) for path in fixed}
+    mounts: dict[str, Mount] = {
+        path: Bind(path, path, writable=True) for path in (*layout.pins, *layout.writable)
+    }
+    mounts |= {path: Bind(path, path) for path in fixed}
+    # No file can be made in the place of a folder that something is mounted on, so here it
+    # need not be read-only, and this mount costs a fraction of a bind: bwrap reads the whole
+    # table of mounts again for each of those.
+    mounts |= {path: Tmpfs(path, _PAGE, mode=0o555) for path in layout.file_stand_ins}
     return [
-        binds[path]
-        for path in sorted(binds, key=lambda path: (path.count("/"), path))
+        mounts[path]
+        for path in sorted(mounts, key=lambda path: (path.count("/"), path))
         # Within a read-only folder everything is, unless it is a writable one of its own.
         if path in layout.writable or not _is_below(path, fixed, layout.writable)
     ]

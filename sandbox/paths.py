@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -24,12 +25,15 @@ def deepest(path: str, folders: Iterable[str]) -> str | None:
 
 def ancestors(path: str, root: str) -> list[str]:
     """The folders strictly between `root` and `path`, outermost first."""
+    base = root.rstrip("/")
+    if not path.startswith(base + "/"):
+        return []
     found = []
-    parent = os.path.dirname(path)
-    while parent != root and is_within(parent, root):
-        found.append(parent)
-        parent = os.path.dirname(parent)
-    return found[::-1]
+    end = path.find("/", len(base) + 1)
+    while end != -1:
+        found.append(path[:end])
+        end = path.find("/", end + 1)
+    return found
 
 
 def is_real(path: str) -> bool:
@@ -61,6 +65,43 @@ def read_file(path: str, most: int, *, folder: int | None = None) -> bytes:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "is no regular file", path)
         return file.read(most)
+
+
+class Parents:
+    """
+    Descriptors of the folders that hold paths, each opened once; closed at the end of a `with`.
+
+    For many paths in few folders. A folder that is moved away meanwhile is still the one
+    that it was when it was first asked for.
+    """
+
+    def __init__(self) -> None:
+        self._opened: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._opened:
+            os.close(self._opened.popitem()[1])
+
+    def of(self, path: str, root: str) -> int:
+        """
+        The folder that holds `path`, reached from `root` through real folders.
+
+        Raises:
+            OSError: a component is missing, is a symlink or is no folder.
+        """
+        folder = os.path.dirname(path)
+        found = self._opened.get(folder)
+        if found is None:
+            if folder == root:
+                found = os.open(root, _DIRECTORY)
+            else:
+                outer = self.of(folder, root)
+                found = os.open(os.path.basename(folder), _DIRECTORY, dir_fd=outer)
+            self._opened[folder] = found
+        return found
 
 
 @contextmanager

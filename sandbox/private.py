@@ -42,6 +42,11 @@ class PrivateFolders:
         return os.path.join(self.path, "home")
 
     @property
+    def stock(self) -> str:
+        """Where empty folders are kept for the next call."""
+        return os.path.join(self.path, "stock")
+
+    @property
     def git_ignore(self) -> str:
         """What git inside reads as the user's own ignore file."""
         return os.path.join(self.path, "git-ignore")

@@ -148,7 +148,7 @@ class Process:
         filter_program = seccomp.program()
         candidates = protected.stub_candidates(policy.workspace, policy.link)
         restored: tuple[str, ...] = ()
-        with stubs.held(policy.state_dir, candidates) as stand_ins:
+        with stubs.held(policy.state_dir, candidates, stock=policy.folders.stock) as stand_ins:
             for _ in range(_ATTEMPTS):
                 found = protected.survey(policy.workspace, policy.link, policy.nested)
                 planned = mounts.arrange(layout.gather(policy, found, stand_ins))
@@ -183,7 +183,7 @@ class Process:
             options = bwrap.options(
                 planned, directory=policy.workspace, seccomp_fd=filter_fd, status_fd=status_fd
             )
-            text = b"".join(os.fsencode(option) + b"\0" for option in options)
+            text = os.fsencode("".join(f"{option}\0" for option in options))
             options_fd = _memory_file("options", text, stack)
             child = Child.start(
                 bwrap.command_line(
@@ -259,7 +259,7 @@ def _within_own_limits(wanted: bwrap.Limits) -> bwrap.Limits:
 
 def _verify(planned: tuple[Mount, ...], table: bytes) -> str | None:
     with open(_OWN_MOUNTS, "rb") as own:
-        host = mountinfo.MountTable(own.read())
+        host = mountinfo.own_table(own.read())
     try:
         wrong = mountinfo.mismatch(planned, mountinfo.MountTable(table), host)
     except ValueError as error:

@@ -22,6 +22,7 @@ import attrs
 
 from sandbox import paths
 from sandbox.errors import SetupError
+from sandbox.stock import MODE, Stock
 
 _FOLDER = "stubs"
 _SUFFIX = ".json"
@@ -40,13 +41,16 @@ class Stub:
 
 
 @contextmanager
-def held(state_dir: str, candidates: Iterable[Stub]) -> Iterator[tuple[Stub, ...]]:
+def held(
+    state_dir: str, candidates: Iterable[Stub], *, stock: str | None = None
+) -> Iterator[tuple[Stub, ...]]:
     """
     Keep those of `candidates` in place that nothing real is in the place of.
 
     Args:
         state_dir: the folder that all sessions and processes of the user share.
         candidates: outer folders before what lies in them.
+        stock: a folder of the caller's to keep empty folders in between calls.
 
     Raises:
         SetupError: a stand-in could not be created, for instance because the disk is full.
@@ -57,12 +61,12 @@ def held(state_dir: str, candidates: Iterable[Stub]) -> Iterator[tuple[Stub, ...
             os.makedirs(folder, mode=0o700, exist_ok=True)
             os.chmod(folder, 0o700)
             with _mutex(folder):
-                relied_on, journal = stack.enter_context(_enter(folder, candidates))
+                relied_on, journal = stack.enter_context(_enter(folder, candidates, stock))
         except OSError as error:
             raise SetupError.from_os_error(
                 "a protected path could not be secured", error
             ) from error
-        stack.callback(_leave, folder, journal, relied_on)
+        stack.callback(_leave, folder, journal, relied_on, stock)
         yield relied_on
 
 
@@ -79,19 +83,22 @@ def sweep(state_dir: str) -> None:
 
 
 @contextmanager
-def _enter(folder: str, candidates: Iterable[Stub]) -> Iterator[tuple[tuple[Stub, ...], str]]:
+def _enter(
+    folder: str, candidates: Iterable[Stub], stock: str | None
+) -> Iterator[tuple[tuple[Stub, ...], str]]:
     in_use = _clear_dead(folder)
     relied_on = [stub for stub in candidates if stub in in_use or not os.path.lexists(stub.path)]
     journal = os.path.join(folder, os.urandom(8).hex() + _SUFFIX)
     with open(journal, "x", encoding="ascii", opener=_private) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        json.dump([_to_json(stub) for stub in relied_on], file)
+        file.write(json.dumps([_to_json(stub) for stub in relied_on]))
         file.flush()
-        created = tuple(stub for stub in relied_on if _create(stub))
+        with paths.Parents() as parents, _opened(stock) as kept:
+            created = tuple(stub for stub in relied_on if _create(stub, parents, kept))
         yield created, journal
 
 
-def _leave(folder: str, journal: str, relied_on: Iterable[Stub]) -> None:
+def _leave(folder: str, journal: str, relied_on: Iterable[Stub], stock: str | None) -> None:
     in_use: set[Stub] = set()
     try:
         with _mutex(folder):
@@ -104,7 +111,17 @@ def _leave(folder: str, journal: str, relied_on: Iterable[Stub]) -> None:
         # Others may rely on them. The journal stays, and the next call clears up.
         _logger.warning("stand-ins cannot be removed yet: %s", error)
         return
-    _remove(stub for stub in relied_on if stub not in in_use)
+    _remove((stub for stub in relied_on if stub not in in_use), stock)
+
+
+@contextmanager
+def _opened(stock: str | None) -> Iterator[Stock | None]:
+    """The stock, None where there can be none: all goes on without."""
+    with contextlib.ExitStack() as stack:
+        kept = None
+        with contextlib.suppress(OSError):
+            kept = stack.enter_context(Stock(stock)) if stock else None
+        yield kept
 
 
 @contextmanager
@@ -133,7 +150,7 @@ def _clear_dead(folder: str) -> set[Stub]:
             (in_use.update if alive else left_behind.extend)(_from_json(file.read()))
         if not alive:
             os.unlink(journal)
-    _remove(stub for stub in left_behind if stub not in in_use)
+    _remove((stub for stub in left_behind if stub not in in_use), None)
     return in_use
 
 
@@ -145,18 +162,19 @@ def _is_locked(descriptor: int) -> bool:
     return False
 
 
-def _create(stub: Stub) -> bool:
+def _create(stub: Stub, parents: paths.Parents, stock: Stock | None) -> bool:
     """Whether the stand-in is in place now."""
     name = os.path.basename(stub.path)
     try:
-        with paths.parent_descriptor(stub.path, stub.root) as parent:
-            if stub.content is None:
-                os.mkdir(name, 0o755, dir_fd=parent)
-                return True
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with open(os.open(name, flags, 0o644, dir_fd=parent), "wb") as file:
-                file.write(stub.content)
-                return True
+        parent = parents.of(stub.path, stub.root)
+        if stub.content is None:
+            if stock is None or not stock.take(name, parent):
+                os.mkdir(name, MODE, dir_fd=parent)
+            return True
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(name, flags, 0o644, dir_fd=parent), "wb") as file:
+            file.write(stub.content)
+            return True
     except FileExistsError:
         return True
     except OSError as error:
@@ -165,16 +183,18 @@ def _create(stub: Stub) -> bool:
         raise
 
 
-def _remove(leftovers: Iterable[Stub]) -> None:
+def _remove(leftovers: Iterable[Stub], stock: str | None) -> None:
     """Remove what is still as we made it, inner before outer; anything else has an owner now."""
-    for stub in sorted(leftovers, key=lambda stub: stub.path, reverse=True):
-        name = os.path.basename(stub.path)
-        with contextlib.suppress(OSError), paths.parent_descriptor(stub.path, stub.root) as parent:
-            if stub.content is None:
-                os.rmdir(name, dir_fd=parent)
-                continue
-            if paths.read_file(name, len(stub.content) + 1, folder=parent) == stub.content:
-                os.unlink(name, dir_fd=parent)
+    with paths.Parents() as parents, _opened(stock) as kept:
+        for stub in sorted(leftovers, key=lambda stub: stub.path, reverse=True):
+            name = os.path.basename(stub.path)
+            with contextlib.suppress(OSError):
+                parent = parents.of(stub.path, stub.root)
+                if stub.content is None:
+                    if kept is None or not kept.put(name, parent):
+                        os.rmdir(name, dir_fd=parent)
+                elif paths.read_file(name, len(stub.content) + 1, folder=parent) == stub.content:
+                    os.unlink(name, dir_fd=parent)
 
 
 def _to_json(stub: Stub) -> list[str | None]:

@@ -16,6 +16,7 @@ _LAYOUT = Layout(
     readable=(),
     writable=("/home/ada/ws",),
     read_only=(),
+    file_stand_ins=(),
     pins=(),
     masked_files=(),
     masked_folders=(),
@@ -152,6 +153,36 @@ def test_only_what_is_visible_is_masked(path: str, masked: bool) -> None:
     folders = arrange(layout(masked_folders=(path,), readable=tools))
     assert masked == (Bind("/dev/null", path) in files)
     assert masked == (Tmpfs(path, sealed=True) in folders)
+
+
+def test_stand_in_for_a_file_takes_the_cheaper_mount() -> None:
+    """It is one on its place all the same, with nothing in it and no right to write."""
+    ws = "/home/ada/ws"
+    found = arrange(
+        layout(read_only=(f"{ws}/.bashrc", f"{ws}/.idea"), file_stand_ins=(f"{ws}/.bashrc",))
+    )
+    assert Tmpfs(f"{ws}/.bashrc", 4096, mode=0o555) in found
+    assert Bind(f"{ws}/.idea", f"{ws}/.idea") in found
+    assert [f"{ws}/.bashrc"] == [mount.dest for mount in found if mount.dest.endswith(".bashrc")]
+    text = " ".join(bwrap.options(found, directory=ws, seccomp_fd=7, status_fd=8))
+    assert f"--perms 0555 --size 4096 --tmpfs {ws}/.bashrc" in text
+
+
+def test_tool_in_a_folder_that_is_shown_needs_no_mount_of_its_own() -> None:
+    """Unless it comes from elsewhere."""
+    tools = "/home/ada/.pyenv"
+    found = arrange(
+        layout(
+            readable=(
+                Readable(tools, tools),
+                Readable(f"{tools}/versions/3", f"{tools}/versions/3"),
+                Readable(f"{tools}/versions/4", "/opt/python4"),
+            )
+        )
+    )
+    assert [tools, f"{tools}/versions/4"] == [
+        mount.dest for mount in found if mount.dest.startswith(tools)
+    ]
 
 
 def test_masks_come_last_and_once() -> None:
