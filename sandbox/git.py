@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 
 from sandbox import paths
 
 _SMALL_FILE = 64 * 1024
+_READ_BY_GIT = ("HEAD", "commondir", "config", "config.worktree")
 
 
 @attrs.frozen
@@ -64,6 +65,26 @@ def resolve_link(workspace: str, *, never: Iterable[str] = ()) -> GitLink | None
     if any(paths.is_within(barred, part) for barred in never for part in writable):
         return None
     return GitLink(git_dir=named, common_dir=common, writable=writable)
+
+
+def opened_by_git(workspace: str) -> Iterator[str]:
+    """
+    What git may open to find out which repository `workspace` belongs to, and its settings.
+
+    It looks for one there and in every folder above, also for a bare one.
+    """
+    folder = workspace
+    while True:
+        dot_git = os.path.join(folder, ".git")
+        admins = [folder, dot_git]
+        named = _read_pointer(dot_git, "gitdir: ", folder)
+        if named is not None:
+            common = _read_pointer(os.path.join(named, "commondir"), "", named)
+            admins += [named, common or named]
+        yield from (os.path.join(admin, name) for admin in admins for name in _READ_BY_GIT)
+        if folder == "/":
+            return
+        folder = os.path.dirname(folder)
 
 
 def _read_pointer(path: str, prefix: str, base: str) -> str | None:

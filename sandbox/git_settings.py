@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import attrs
 
 from sandbox import paths, programs
+from sandbox.git import opened_by_git
 
 _TIMEOUT_S = 2.0
 _LARGEST_ANSWER = 64 * 1024
@@ -47,7 +48,9 @@ class GitSettings:
 def read(workspace: str, environ: Mapping[str, str]) -> GitSettings:
     """Ask `git config` once, with everything off by which a repository could start a program."""
     git = programs.find("git", environ, never_in=(workspace,))
-    values = _ask(git, workspace, environ) if git else {}
+    # Git would wait for somebody to write to a FIFO. The user's own settings do not depend on it.
+    folder = "/" if any(map(paths.is_special, opened_by_git(workspace))) else workspace
+    values = _ask(git, folder, environ) if git else {}
     identity = {}
     for key, field in (("user.name", "NAME"), ("user.email", "EMAIL")):
         for role in ("AUTHOR", "COMMITTER"):
@@ -58,12 +61,12 @@ def read(workspace: str, environ: Mapping[str, str]) -> GitSettings:
     return GitSettings(identity, _read_ignore_file(values.get("core.excludesfile"), environ))
 
 
-def _ask(git: str, workspace: str, environ: Mapping[str, str]) -> dict[str, str]:
+def _ask(git: str, folder: str, environ: Mapping[str, str]) -> dict[str, str]:
     """The wanted settings; where one is set twice, the last counts."""
     argv = [git, *_HARMLESS, "config", "-z", "--show-scope", "--get-regexp", _WANTED]
     environment = {**environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        answer = _output(argv, workspace, environment)
+        answer = _output(argv, folder, environment)
     except (OSError, ValueError):
         return {}
     fields = os.fsdecode(answer).split("\0")

@@ -49,6 +49,15 @@ def kind(path: str) -> int | None:
         return None
 
 
+def is_special(path: str) -> bool:
+    """Whether `path` leads to a FIFO, socket or device, which may block whoever opens it."""
+    try:
+        found = stat.S_IFMT(os.stat(path).st_mode)
+    except OSError:
+        return False
+    return found not in (stat.S_IFREG, stat.S_IFDIR)
+
+
 def read_file(path: str, most: int, *, folder: int | None = None) -> bytes:
     """
     The first `most` bytes of a regular file; never waits, as opening a FIFO would.

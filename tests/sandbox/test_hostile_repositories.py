@@ -82,6 +82,44 @@ def test_session_starts_and_a_command_runs(
     assert path.exists()
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(".git/HEAD", ".git/config", ".git/config.worktree", ".git/commondir"),
+        *("git/HEAD", "git/config", "git/commondir", "common/config", "HEAD", "../HEAD"),
+    ],
+)
+@pytest.mark.parametrize("linked", [False, True], ids=["fifo", "link to a fifo"])
+def test_git_is_not_run_where_it_would_wait(tmp_path: Path, place: str, linked: bool) -> None:
+    """Whatever it opens on its way; the user's own settings are read all the same."""
+    workspace, home = tmp_path / "above/workspace", tmp_path / "home"
+    for folder in (workspace, home):
+        folder.mkdir(parents=True)
+    (home / ".gitconfig").write_text("[user]\nname = Ada\n")
+    admin = workspace / ("git" if place.startswith(("git", "common")) else ".git")
+    for name in ("objects", "refs"):
+        (admin / name).mkdir(parents=True)
+    (admin / "HEAD").write_text("ref: refs/heads/main\n")
+    if admin.name == "git":
+        (workspace / ".git").write_text("gitdir: git\n")
+    if place.startswith("common"):
+        (workspace / "common").mkdir()
+        (admin / "commondir").write_text("../common\n")
+    path = workspace / place
+    path.unlink(missing_ok=True)
+    if linked:
+        os.mkfifo(tmp_path / "fifo")
+        path.symlink_to(tmp_path / "fifo")
+    else:
+        os.mkfifo(path)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    policy = Policy.for_workspace(
+        str(workspace), state_dir=str(tmp_path / "state"), environ=environ
+    )
+    policy.discard()
+    assert "Ada" == policy.environment["GIT_AUTHOR_NAME"]
+
+
 def test_worktree_with_a_nul_is_none(tmp_path: Path) -> None:
     """A path cannot hold one; the session starts without that git directory."""
     for name in ("objects", "refs"):
