@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sqlite3
 import subprocess
 import sys
@@ -12,26 +13,13 @@ from term2_acp import __version__
 from term2_acp.doctor.report import Check, Fact, failed
 from term2_acp.shell import sandbox_program
 
-PACKAGES = (
-    "anthropic",
-    "attrs",
-    "cattrs",
-    "httpcore2",
-    "httpx2",
-    "jsonrpcserver",
-    "openai",
-    "pathspec",
-    "platformdirs",
-    "regex",
-)
-"""What the program needs; looked up, not imported."""
-
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _TIMEOUT_S = 5.0
 
 
 def check() -> Check:
-    """Every version; one that is missing has failed."""
-    found = {name: _installed(name) for name in PACKAGES}
+    """Every version; a package that is needed and missing has failed."""
+    found = {name: _installed(name) for name in _required()}
     python = platform.python_version()
     bubblewrap = _bubblewrap()
     findings = tuple(
@@ -42,7 +30,7 @@ def check() -> Check:
     return Check(
         "versions",
         f"Python {python}, SQLite {sqlite3.sqlite_version}, {bubblewrap or 'no bubblewrap'},"
-        f" openai {found['openai']}, anthropic {found['anthropic']}",
+        f" {len(found)} packages",
         findings,
         (
             Fact("term2", __version__),
@@ -54,6 +42,17 @@ def check() -> Check:
             *(Fact(name, version) for name, version in found.items()),
         ),
     )
+
+
+def _required() -> list[str]:
+    """What this program needs, by its own metadata; looked up, not imported."""
+    try:
+        lines = metadata.requires("term2") or []
+    except metadata.PackageNotFoundError:
+        # Run from its source: what is missing tells of itself.
+        return []
+    names = [_NAME.match(line) for line in lines if "extra ==" not in line]
+    return sorted(name[0] for name in names if name)
 
 
 def _installed(name: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 import term2_acp
 from term2_acp.doctor.report import Check, Report, failed
 from term2_acp.doctor.table import table
+from term2_acp.store import Store
 from tests.harness.home import SOURCE
 from tests.models.chat import ChatServer
 from tests.models.http import json_reply
@@ -87,6 +89,28 @@ def test_a_machine_on_which_all_is_well(home, service):
     assert asked.headers["authorization"] == f"Bearer {KEY}"
     # It only looked: the store is made by the first session.
     assert not (home.state / "term2").exists()
+
+
+def test_the_shape_is_the_documented_one(home):
+    """The example in docs/ops.md has the checks and facts that are printed."""
+    text = (SOURCE / "docs" / "ops.md").read_text(encoding="utf-8")
+    example = json.loads(re.search(r"```json\n(\{\n  \"format\".*?)```", text, re.DOTALL)[1])
+    documented = {check["name"]: check for check in example["checks"]}
+    assert list(documented) == NAMES
+    home.configure('provider = "ollama"\n[providers.ollama]\nbase_url = "http://127.0.0.1:1/v1"\n')
+    Store(str(home.state / "term2")).close()
+    _, checks = report(home)
+    for name in NAMES:
+        shown, real = documented[name]["facts"], checks[name]["facts"]
+        if name == "versions":
+            # The packages are only begun with.
+            assert list(shown)[:-1] == list(real)[: len(shown) - 1]
+            assert set(shown) <= set(real)
+        else:
+            assert list(shown) == list(real), name
+        for fact, value in real.items():
+            if value is not None and shown.get(fact) is not None:
+                assert type(shown[fact]) is type(value), fact
 
 
 def test_everything_is_broken_at_once(home):

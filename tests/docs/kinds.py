@@ -1,0 +1,129 @@
+"""
+How a block of each kind is tried.
+
+Whoever writes a block of a new kind adds a function here, or lists the block in
+`not_run.py` with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from term2_acp import config_file, selection
+from tests.docs.blocks import ROOT, Block
+from tests.harness.client import Client
+from tests.harness.home import SOURCE, Home
+
+DEADLINE_S = 60
+
+
+def configuration(block: Block, home: Home) -> None:
+    """A `toml` block is a whole `config.toml`: without a warning, and with a model by it."""
+    path = home.root / "config.toml"
+    path.write_text(block.text, encoding="utf-8")
+    settings, warnings = config_file.load(str(path))
+    assert warnings == []
+    keys = {
+        provider.api_key_env: "key"
+        for provider in settings.providers.values()
+        if provider.api_key_env
+    }
+    usual = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"), "key")
+    assert selection.select(settings, environment=keys | usual).model
+
+
+def json_value(block: Block, _home: Home) -> None:
+    """A `json` block is one value, without comments."""
+    json.loads(block.text)
+
+
+def json_lines(block: Block, _home: Home) -> None:
+    """A `jsonl` block is a value a line."""
+    for line in block.text.splitlines():
+        json.loads(line)
+
+
+def shell(block: Block, home: Home) -> None:
+    """
+    An `sh` block runs to its end with exit status 0, in a project of its own.
+
+    `term2` is on PATH and in `.venv/bin`, and `scripts` is there, as in a checkout.
+    """
+    run(["/bin/sh", "-eu", "-c", block.text], home)
+
+
+def python(block: Block, home: Home) -> None:
+    """A `python` block is a whole program that ends with exit status 0."""
+    run([sys.executable, "-c", block.text], home)
+
+
+def text(block: Block, home: Home) -> None:
+    """
+    A `text` block is shown and not run: a picture, or what a program says.
+
+    With `prompt` after it, it is what a person writes to the offline model, and each
+    line must be obeyed.
+    """
+    assert block.role in ("", "prompt"), f"text may be followed by `prompt`, not {block.role!r}"
+    if block.role == "prompt":
+        prompt(block, home)
+
+
+def prompt(block: Block, home: Home) -> None:
+    client = Client(home)
+    try:
+        client.initialize()
+        client.permissions.allow_all()
+        project = home.project()
+        (project / "src" / "greeter.py").write_text('print("Hello")\n')
+        (project / "Makefile").write_text("test:\n\t@echo passed\n")
+        turn = client.run(client.new_session(project), block.text)
+        assert turn.stop_reason == "end_turn"
+        assert turn.calls
+        assert {call["status"] for call in turn.calls} == {"completed"}, turn.text
+    finally:
+        client.close()
+
+
+def run(argv: list[str], home: Home) -> None:
+    """Run a program in a scratch project, with scratch folders of ours."""
+    folder = checkout(home)
+    ended = subprocess.run(
+        argv,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        env=home.environment(PATH=f"{folder}/.venv/bin:/usr/local/bin:/usr/bin:/bin"),
+        timeout=DEADLINE_S,
+    )
+    assert ended.returncode == 0, f"status {ended.returncode}\n{ended.stdout}{ended.stderr}"
+    assert "Traceback" not in ended.stderr
+
+
+def checkout(home: Home) -> Path:
+    """A small project that looks like this repository to who follows the documents."""
+    folder = home.project("checkout")
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name, words in (("term2", "-m term2_acp"), ("python", ""), ("python3", "")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+        (programs / name).chmod(0o755)
+    (folder / "scripts").symlink_to(ROOT / "scripts")
+    assert SOURCE == ROOT
+    return folder
+
+
+KINDS: dict[str, Callable[[Block, Home], None]] = {
+    "toml": configuration,
+    "json": json_value,
+    "jsonl": json_lines,
+    "sh": shell,
+    "python": python,
+    "text": text,
+}
