@@ -5,7 +5,7 @@ ARGS ?=
 
 export PYTHON
 
-.PHONY: help setup demo test fuzz-permissions interop lint format types check smoke clean
+.PHONY: help setup demo test fuzz-permissions interop lint format types check package smoke clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ types: setup ## Check the types
 	@$(BIN)/mypy --strict term2_acp sandbox
 
 check: lint types test ## Everything that must pass
+
+package: setup ## Build sdist and wheel, install them afresh and run what was installed
+	@sh scripts/package.sh
 
 smoke: setup ## One exchange with the offline model, told in a line of JSON
 	@$(BIN)/python scripts/smoke
