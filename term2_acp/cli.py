@@ -11,11 +11,13 @@ from term2_acp import __version__, diagnostics, stdio
 
 USAGE = """\
 usage: term2 acp [--provider PROVIDER] [--model MODEL] [--effort EFFORT]
+       term2 chat [--provider PROVIDER] [--model MODEL] [--effort EFFORT]
        term2 doctor [--json]
        term2 completion bash | zsh | fish
        term2 --version | --help
 
 acp         serve the Agent Client Protocol on stdin and stdout
+chat        talk with the agent in this terminal, about the current folder
 doctor      check configuration, provider, sandbox and store; exit status 0 or 1
 completion  print a script that completes these words in a shell
 
@@ -69,6 +71,11 @@ def _run(arguments: list[str]) -> int:
             from term2_acp import serve  # noqa: PLC0415
 
             return serve.run(flags)
+        case ["chat", *rest]:
+            flags = parse_flags(rest)
+            from term2_acp.chat import app  # noqa: PLC0415
+
+            return app.run(flags)
         case ["doctor"] | ["doctor", "--json"]:
             from term2_acp.doctor import command  # noqa: PLC0415
 
@@ -92,7 +99,7 @@ def _run(arguments: list[str]) -> int:
 
 def parse_flags(arguments: Sequence[str]) -> dict[str, str]:
     """
-    The flags of `term2 acp` by name.
+    The flags of `term2 acp` and `term2 chat` by name.
 
     Raises:
         UsageError: an unknown option, an argument that is none, a missing value.

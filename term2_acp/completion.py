@@ -39,6 +39,7 @@ _CHOICE = (
 SHELLS = ("bash", "zsh", "fish")
 COMMANDS = (
     Command("acp", "serve the Agent Client Protocol on stdin and stdout", _CHOICE),
+    Command("chat", "talk with the agent in this terminal", _CHOICE),
     Command(
         "doctor",
         "check configuration, provider, sandbox and store",

@@ -158,6 +158,21 @@ def test_only_the_shell_port_imports_the_sandbox():
     assert [] == forbidden(others, ["sandbox"])
 
 
+def test_the_terminal_client_knows_the_server_by_the_protocol_alone():
+    """`term2 chat` imports nothing of ours but the version, and only the command line knows it."""
+    chat = every(ours("chat"))
+    assert len(chat) > 10
+    others = [name for name in modules() if name not in chat and name != "term2_acp"]
+    assert [] == forbidden(chat, others)
+    assert [] == forbidden([name for name in others if name != ours("cli")], [ours("chat")])
+
+
+def test_the_libraries_of_the_terminal_client_are_its_own():
+    """The server starts without them."""
+    others = [name for name in modules() if not within(name, ours("chat"))]
+    assert [] == forbidden(others, ["rich", "prompt_toolkit", "markdown_it", "pygments"])
+
+
 def test_the_core_knows_no_version_of_the_protocol():
     """What is of a version is in the handlers and the wire, and is built at the start."""
     versions = [

@@ -1,0 +1,179 @@
+"""`term2 chat`: puts the parts together, and goes from prompt to turn to prompt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+
+from term2_acp.chat.client import Client
+from term2_acp.chat.commands import NAMES, UnknownCommandError, parse_command
+from term2_acp.chat.diagnostics import Diagnostics
+from term2_acp.chat.dialogue import Dialogue
+from term2_acp.chat.events import Events, Signals
+from term2_acp.chat.faults import (
+    ChatError,
+    InterruptedWaitError,
+    Leave,
+    RequestRefusedError,
+    ServerFaultError,
+)
+from term2_acp.chat.history import PromptHistory
+from term2_acp.chat.inbox import Inbox
+from term2_acp.chat.keyboard import Keyboard, is_terminal
+from term2_acp.chat.lines import Lines
+from term2_acp.chat.plain_view import PlainView
+from term2_acp.chat.prompting import Prompter, terminal_output
+from term2_acp.chat.rendering import Glyphs, Renderer
+from term2_acp.chat.running_commands import CommandRunner
+from term2_acp.chat.screen import Screen, make_output_lenient
+from term2_acp.chat.server import Server
+from term2_acp.chat.terminal_view import TerminalView
+from term2_acp.chat.views import View
+from term2_acp.chat.visible import visible_line
+
+STATUS_FAULT = 1
+STATUS_UNFINISHED = 2
+"""In plain mode: a turn did not come to its normal end."""
+
+
+def run(flags: Mapping[str, str]) -> int:
+    """Start the server, talk with the user until one of them leaves; the exit status."""
+    make_output_lenient()
+    return Chat(flags).run()
+
+
+class Chat:
+    """
+    Owns the server and every other part for the time that the program runs.
+
+    Args:
+        flags: the options of `term2 acp`, by name.
+    """
+
+    def __init__(self, flags: Mapping[str, str]) -> None:
+        self._flags = flags
+        self._has_ended = threading.Event()
+        self._is_plain = not is_terminal()
+        self._has_failed = False
+        self._prompter: Prompter | None = None
+        self._signals = Signals(self._interrupt_prompt)
+        self._inbox = Inbox()
+        self._diagnostics = Diagnostics()
+
+    def run(self) -> int:
+        """Talk to the end; the exit status."""
+        # Until the end, so that nothing which is typed meanwhile is echoed into the text.
+        keyboard = contextlib.nullcontext() if self._is_plain else Keyboard(0).raw()
+        with self._signals.watched(), keyboard:
+            server = Server(
+                self._flags,
+                inbox=self._inbox,
+                diagnostics=self._diagnostics,
+                ended=self._note_end,
+            )
+            try:
+                return self._talk(server)
+            except BrokenPipeError:
+                _forget_stdout()
+                return STATUS_FAULT
+            finally:
+                server.close()
+
+    def _talk(self, server: Server) -> int:
+        dialogue = Dialogue(
+            Client(server.send), Events(self._inbox, self._signals), self._diagnostics
+        )
+        dialogue.view = view = self._make_view(dialogue)
+        is_open = False
+        try:
+            dialogue.initialize()
+            dialogue.open_new(os.path.realpath(os.getcwd()))
+            is_open = True
+            view.greet(dialogue.conversation)
+            self._converse(dialogue, view)
+        except Leave as leave:
+            return leave.status or self._status()
+        except EOFError:
+            return self._status()
+        except ServerFaultError as fault:
+            self._tell_end(server, fault, view, is_open=is_open)
+        except ChatError as error:
+            view.complain(str(error))
+        finally:
+            view.clear()
+        return STATUS_FAULT
+
+    def _converse(self, dialogue: Dialogue, view: View) -> None:
+        commands = CommandRunner(dialogue, view)
+        while True:
+            dialogue.catch_up()
+            text = view.read_prompt()
+            if not text.strip():
+                continue
+            try:
+                command = parse_command(text)
+                if command is not None:
+                    commands.run(command)
+                else:
+                    self._has_failed |= dialogue.run_turn(text) != "end_turn"
+            except (RequestRefusedError, InterruptedWaitError, UnknownCommandError) as error:
+                self._has_failed = True
+                view.complain(str(error))
+
+    def _status(self) -> int:
+        return STATUS_UNFINISHED if self._is_plain and self._has_failed else 0
+
+    def _make_view(self, dialogue: Dialogue) -> View:
+        if self._is_plain:
+            renderer = Renderer(Glyphs.for_encoding(sys.stdout.encoding))
+            return PlainView(renderer, Lines(0), dialogue.wait_typed, has_prompt=sys.stdin.isatty())
+        screen = Screen()
+        self._prompter = Prompter(
+            PromptHistory.of_user(),
+            [f":{name}" for name in NAMES],
+            output=terminal_output(),
+            is_needed_elsewhere=lambda: self._has_ended.is_set() or self._signals.is_ending,
+            toggle_thoughts=lambda: dialogue.view.toggle_thoughts(dialogue.conversation),
+        )
+        renderer = Renderer(Glyphs.for_encoding(screen.encoding))
+        return TerminalView(screen, renderer, self._prompter, Keyboard(0))
+
+    def _note_end(self) -> None:
+        self._has_ended.set()
+        self._interrupt_prompt()
+
+    def _interrupt_prompt(self) -> None:
+        if self._prompter is not None:
+            self._prompter.interrupt()
+
+    def _tell_end(
+        self, server: Server, fault: ServerFaultError, view: View, *, is_open: bool
+    ) -> None:
+        """Say how the server ended, in its own words where it refused to start."""
+        view.clear()
+        status = server.end_status()
+        last_words = self._diagnostics.last()
+        if not is_open and status == 1 and last_words:
+            sys.stderr.writelines(f"{visible_line(line)}\n" for line in last_words)
+            return
+        view.complain(f"{fault}{_ending(status)}")
+        if last_words:
+            view.complain("its last words were:")
+            view.diagnostics(last_words)
+
+
+def _ending(status: int | None) -> str:
+    if status is None:
+        return ""
+    if status < 0:
+        return f" (killed by {signal.Signals(-status).name})"
+    return f" (exit status {status})"
+
+
+def _forget_stdout() -> None:
+    """Let the end of the program not stumble over output that nobody reads."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

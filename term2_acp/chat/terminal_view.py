@@ -1,0 +1,413 @@
+"""A conversation on a terminal: finished things above, what still changes in live lines."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from term2_acp.chat.client import SessionEntry
+from term2_acp.chat.conversation import Conversation, Item, Message, Plan, ToolCall
+from term2_acp.chat.events import Source
+from term2_acp.chat.faults import InterruptedWaitError, Leave
+from term2_acp.chat.keyboard import CTRL_D, CTRL_T, ESCAPE, Keyboard
+from term2_acp.chat.markdown import MarkdownStream, Piece, SafeMarkdown
+from term2_acp.chat.prompting import Prompter
+from term2_acp.chat.questions import Option, Question
+from term2_acp.chat.rendering import Limits, Renderer, shown_path
+from term2_acp.chat.screen import Screen
+from term2_acp.chat.updates import Speaker
+from term2_acp.chat.views import NoAnswer
+from term2_acp.chat.visible import visible, visible_line
+
+_REDRAW_S = 0.05
+_CLOCK_S = 1.0
+# A question is answered by keys pressed for it, not by what was being typed anyway.
+_QUIET_S = 0.3
+_LIVE_OUTPUT = 6
+_QUESTION_LINES = 40
+_REPLAYED_ITEMS = 40
+_STOP_REASONS = {
+    "cancelled": "cancelled",
+    "max_tokens": "the model was cut off at its limit of tokens",
+    "max_turn_requests": "stopped after the most model calls that one turn may have",
+    "refusal": "the model refused",
+    "_term2_error": "failed",
+}
+
+
+class TerminalView:
+    """
+    The view for people.
+
+    Args:
+        screen: where everything is shown.
+        prompter: reads prompts with editing.
+        keyboard: reads keys during a turn.
+    """
+
+    def __init__(
+        self, screen: Screen, renderer: Renderer, prompter: Prompter, keyboard: Keyboard
+    ) -> None:
+        self._screen = screen
+        self._renderer = renderer
+        self._prompter = prompter
+        self._keyboard = keyboard
+        self._is_in_turn = False
+        self._conversation: Conversation | None = None
+        self._stream = MarkdownStream()
+        self._open_message: Message | None = None
+        self._shown_parts = 0
+        self._shown_calls: set[str] = set()
+        self._unfolds = False
+        self._question: Question | None = None
+        self._hidden_details: list[RenderableType] = []
+        self._is_armed = False
+        self._is_cancelling = False
+        self._is_stale = False
+        self._drawn_at = 0.0
+        self._begun_at = 0.0
+        self._typed_ahead = ""
+
+    # --- prompts
+
+    def greet(self, conversation: Conversation) -> None:
+        """Say which session is open."""
+        title = f" · {visible_line(conversation.title)}" if conversation.title else ""
+        self._screen.print(
+            Text(f"{visible_line(conversation.cwd)}{title}", style="dim"),
+            Text(":help lists the commands and keys", style="dim"),
+        )
+
+    def read_prompt(self) -> str:
+        """Let the user edit the next text; Ctrl-C twice on an empty one leaves."""
+        typed, self._typed_ahead = self._typed_ahead.strip("\n"), ""
+        try:
+            return self._prompter.read(typed)
+        except InterruptedWaitError:
+            self.say("Ctrl-C once more, or Ctrl-D, leaves")
+        try:
+            return self._prompter.read()
+        except InterruptedWaitError:
+            raise Leave(128 + signal.SIGINT) from None
+
+    # --- a turn
+
+    def begin_turn(self, conversation: Conversation) -> None:
+        """Show live lines and read keys from now on."""
+        self._conversation = conversation
+        self._begun_at = time.monotonic()
+        self._is_cancelling = False
+        self._is_in_turn = True
+        self._draw()
+
+    def show(self, item: Item) -> None:
+        """Print what is finished of it; the rest is live."""
+        match item:
+            case Message():
+                self._show_message(item)
+            case ToolCall() if item.is_over:
+                self._finish_message()
+                self._show_call(item)
+            case ToolCall() if self._open_message is not None:
+                self._finish_message()
+            case Plan():
+                self._finish_message()
+                self._screen.print(self._renderer.plan(item))
+        self._is_stale = True
+
+    def end_turn(self, stop_reason: str) -> None:
+        """Print what was open, and how the turn ended."""
+        self._finish_message()
+        self.clear()
+        told = _STOP_REASONS.get(stop_reason)
+        if stop_reason == "end_turn":
+            self._screen.print(Text(self._summary(), style="dim"))
+        else:
+            style = "yellow" if stop_reason == "cancelled" else "bold red"
+            text = told or visible_line(stop_reason)
+            self._screen.print(Text.assemble((text, style), (f" · {self._summary()}", "dim")))
+
+    def clear(self) -> None:
+        """Remove the live lines."""
+        self._is_in_turn = False
+        self._question = None
+        self._screen.show_live([])
+
+    def cancelling(self) -> None:
+        """Say that the end is waited for."""
+        self._is_cancelling = True
+        self._draw()
+
+    def replay(self, conversation: Conversation, *, everything: bool) -> None:
+        """Print the items as they ended."""
+        self._conversation = conversation
+        items = conversation.items
+        if not everything and len(items) > _REPLAYED_ITEMS:
+            left_out = len(items) - _REPLAYED_ITEMS
+            self.say(f"{left_out} earlier items; :history shows everything")
+            items = items[left_out:]
+        for item in items:
+            self._replay_item(item)
+
+    def _replay_item(self, item: Item) -> None:
+        match item:
+            case Message(Speaker.USER):
+                lines = visible(item.text).split("\n")
+                self._screen.print(
+                    Text(),
+                    *(
+                        Text.assemble(("> " if number == 0 else "  ", "bold cyan"), line)
+                        for number, line in enumerate(lines)
+                    ),
+                )
+            case Message():
+                self._show_message(item)
+                self._finish_message()
+            case ToolCall():
+                self._print_call(item, Limits())
+                self._shown_calls.add(item.call_id)
+            case Plan():
+                self._screen.print(self._renderer.plan(item))
+
+    def _show_message(self, message: Message) -> None:
+        if message.speaker is Speaker.USER:
+            # The user sees it already, where it was typed.
+            return
+        if message is not self._open_message:
+            self._finish_message()
+            self._open_message = message
+        if message.speaker is Speaker.AGENT:
+            for part in message.parts[self._shown_parts :]:
+                self._print_pieces(self._stream.feed(part))
+        self._shown_parts = len(message.parts)
+
+    def _finish_message(self) -> None:
+        message, self._open_message = self._open_message, None
+        self._shown_parts = 0
+        if message is None:
+            return
+        if message.speaker is Speaker.AGENT:
+            self._print_pieces(self._stream.finish())
+        elif self._unfolds:
+            self._screen.print(self._renderer.thought(message))
+        else:
+            self._screen.print(self._renderer.folded_thought(message))
+
+    def _print_pieces(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            between = [] if piece.continues else [Text()]
+            self._screen.print(*between, SafeMarkdown(piece.source))
+
+    def _show_call(self, call: ToolCall) -> None:
+        if call.call_id not in self._shown_calls:
+            self._shown_calls.add(call.call_id)
+            self._print_call(call, Limits())
+
+    def _print_call(self, call: ToolCall, limits: Limits) -> None:
+        if self._conversation is not None:
+            self._screen.print(self._renderer.call(call, self._conversation, limits))
+
+    def _summary(self) -> str:
+        words = [_duration(time.monotonic() - self._begun_at)]
+        usage = self._conversation.usage if self._conversation is not None else None
+        if usage is not None and usage.size > 0:
+            words.append(f"{100 * usage.used // usage.size}% of the context used")
+        return " · ".join(words)
+
+    # --- questions
+
+    def ask(self, question: Question) -> None:
+        """Print the question; it takes an answer once the keyboard is quiet."""
+        self._finish_message()
+        self._question = question
+        self._is_armed = False
+        self._screen.print(*self._question_lines(question))
+        self._draw()
+
+    def _question_lines(self, question: Question) -> list[RenderableType]:
+        title = visible_line(question.title)
+        lines: list[RenderableType] = [Text(), Text(f"? {title}", style="bold yellow")]
+        if question.description is not None:
+            lines += [Text(f"  {line}") for line in visible(question.description).split("\n")]
+        details: list[RenderableType] = []
+        if question.call is not None:
+            details = self._renderer.details(question.call.raw_input, title)
+        lines += self._renderer.head(details, _QUESTION_LINES, "v shows them")
+        self._hidden_details = details if len(details) > _QUESTION_LINES else []
+        for number, option in enumerate(question.options, 1):
+            style = "green" if option.allows else "red"
+            lines.append(
+                Text.assemble((f"  {number} ", "bold"), (visible_line(option.name), style))
+            )
+        return lines
+
+    def answer(self, question: Question, text: str | None) -> Option | None:
+        """A digit chooses, Esc and Ctrl-D reject; anything else is no answer."""
+        if text is None:
+            return question.rejection()
+        if not self._is_armed:
+            if question.option(text) is None:
+                self._typed_ahead += _printable(text)
+            raise NoAnswer
+        if text in (ESCAPE, CTRL_D):
+            return question.rejection()
+        if text == "v" and self._hidden_details:
+            self._screen.print(*self._hidden_details)
+            raise NoAnswer
+        option = question.option(text)
+        if option is None:
+            raise NoAnswer
+        return option
+
+    def settle(self, choice: str) -> None:
+        """Say what became of the question."""
+        self._question = None
+        self._hidden_details = []
+        self._screen.print(Text(f"  → {visible_line(choice)}", style="dim"))
+        self._draw()
+
+    # --- input and time
+
+    def source(self) -> Source | None:
+        """The keyboard, during a turn."""
+        return self._keyboard if self._is_in_turn else None
+
+    def typed(self, text: str | None) -> None:
+        """Ctrl-T folds and unfolds thoughts; other text is kept for the next prompt."""
+        if text is None or self._conversation is None:
+            return
+        if text == CTRL_T:
+            self.toggle_thoughts(self._conversation)
+        else:
+            self._typed_ahead += _printable(text)
+            self._is_stale = True
+
+    def timeout_s(self) -> float | None:
+        """Until the next redraw, or until the keyboard counts as quiet."""
+        if not self._is_in_turn:
+            return None
+        if self._question is not None and not self._is_armed:
+            return _QUIET_S
+        if self._is_stale:
+            left = self._drawn_at + _REDRAW_S - time.monotonic()
+            if left <= 0:
+                self._draw()
+            else:
+                return left
+        return _CLOCK_S
+
+    def tick(self) -> None:
+        """Accept answers if a question waits for them; draw."""
+        self._is_armed = self._question is not None
+        self._draw()
+
+    def resized(self) -> None:
+        """Lay the live lines out anew."""
+        if self._is_in_turn:
+            self._draw()
+
+    def _draw(self) -> None:
+        self._is_stale = False
+        self._drawn_at = time.monotonic()
+        if self._is_in_turn:
+            self._screen.show_live(self._live_lines())
+
+    def _live_lines(self) -> list[RenderableType]:
+        lines: list[RenderableType] = []
+        message = self._open_message
+        if message is not None and message.speaker is Speaker.THOUGHT:
+            render = self._renderer.thought if self._unfolds else self._renderer.folded_thought
+            lines.append(render(message))
+        elif self._stream.rest.strip():
+            lines += [Text(), SafeMarkdown(self._stream.rest)]
+        if self._conversation is not None:
+            asked = self._question.call if self._question is not None else None
+            for call in self._conversation.open_calls():
+                if asked is not None and asked.call_id == call.call_id:
+                    continue
+                lines.append(self._renderer.call_line(call))
+                for terminal in self._conversation.terminals_of(call):
+                    lines += self._renderer.terminal(terminal, _LIVE_OUTPUT)
+        lines.append(self._status_line())
+        return lines
+
+    def _status_line(self) -> RenderableType:
+        if self._question is not None:
+            count = len(self._question.options)
+            keys = f"1-{count}" if count > 1 else "1"
+            more = ", v shows all" if self._hidden_details else ""
+            ready = f"press {keys}{more}; Esc rejects, Ctrl-C cancels the turn"
+            return Text(ready if self._is_armed else "…", style="bold yellow")
+        clock = _duration(time.monotonic() - self._begun_at)
+        text = "cancelling; Ctrl-C again leaves" if self._is_cancelling else "Ctrl-C cancels"
+        status = Text(f"{clock} · {text}", style="dim")
+        if self._typed_ahead:
+            ahead = visible_line(self._typed_ahead)
+            return Group(status, Text(f"next> {ahead}", style="dim", no_wrap=True))
+        return status
+
+    # --- what the user asks for
+
+    def say(self, text: str) -> None:
+        """Print a remark."""
+        self._screen.print(*(Text(visible(line), style="dim") for line in text.split("\n")))
+
+    def complain(self, text: str) -> None:
+        """Print an error."""
+        self._screen.print(Text(visible(text), style="red"))
+
+    def diagnostics(self, lines: list[str]) -> None:
+        """Print the server's own words dimmed."""
+        self._screen.print(*(Text(visible_line(line), style="dim") for line in lines))
+
+    def show_sessions(self, entries: list[SessionEntry], current: str) -> None:
+        """Print the numbered list."""
+        folder = self._conversation.cwd if self._conversation is not None else ""
+        for number, entry in enumerate(entries, 1):
+            mark = " (this one)" if entry.session_id == current else ""
+            line = Text.assemble(
+                (f"{number:3} ", "bold"),
+                (f"{visible_line(entry.updated_at)[:16].replace('T', ' ')} ", "dim"),
+                visible_line(entry.title) or "(no title)",
+                (mark, "green"),
+            )
+            if folder and entry.cwd != folder:
+                line.append(f" {shown_path(entry.cwd, folder)}", style="dim")
+            self._screen.print(line)
+
+    def show_call(self, conversation: Conversation, number: int) -> None:
+        """Print all of a call."""
+        calls = conversation.calls()
+        if not 1 <= number <= len(calls):
+            self.complain("there is no such tool call" if calls else "there were no tool calls")
+            return
+        call = calls[-number]
+        self._screen.print(
+            self._renderer.call_line(call),
+            *self._renderer.details(call.raw_input, ""),
+            self._renderer.call(call, conversation, Limits.none()),
+        )
+
+    def toggle_thoughts(self, conversation: Conversation) -> None:
+        """Fold or unfold; the last thought is shown when unfolded."""
+        self._unfolds = not self._unfolds
+        thoughts = conversation.thoughts()
+        if self._unfolds and thoughts and thoughts[-1] is not self._open_message:
+            self._screen.print(self._renderer.thought(thoughts[-1]))
+        self._is_stale = True
+        if not self._is_in_turn:
+            self.say("thoughts are shown in full" if self._unfolds else "thoughts are folded")
+
+
+def _printable(text: str) -> str:
+    text = text.replace("\r", "\n")
+    return "".join(character for character in text if character.isprintable() or character == "\n")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
