@@ -118,6 +118,8 @@ fingerprint() {
 install() {
     say "installing the locked dependencies"
     pip="$venv/bin/python -m pip --disable-pip-version-check"
+    # What an earlier build left would speak for the new one to whoever runs from here.
+    rm -rf term2.egg-info
     # pip and the build back end are locked too, so there is no isolated, unlocked build.
     $pip install --quiet -c constraints.txt pip setuptools &&
         # -qq: without the back end's remarks on what an editable install is.

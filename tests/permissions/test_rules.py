@@ -188,7 +188,11 @@ def test_two_sessions_that_edit_one_file_lose_no_edit(stage):
         code = Call.of("run_code", code=script)
         stage.chat.step(_step(code))
         stage.chat.step(_step())
-        threads.append(threading.Thread(target=stage.client.run, args=(session, "Go.", 60)))
+        threads.append(
+            threading.Thread(
+                target=stage.client.run, args=(session, "Go.", 60), name=f"prompt-{session}"
+            )
+        )
     for thread in threads:
         thread.start()
     for thread in threads:
