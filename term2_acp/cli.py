@@ -12,12 +12,14 @@ from term2_acp import __version__, diagnostics, stdio
 USAGE = """\
 usage: term2 acp [--provider PROVIDER] [--model MODEL] [--effort EFFORT]
        term2 chat [--provider PROVIDER] [--model MODEL] [--effort EFFORT]
+       term2 sessions list | show | export | delete | prune
        term2 doctor [--json]
        term2 completion bash | zsh | fish
        term2 --version | --help
 
 acp         serve the Agent Client Protocol on stdin and stdout
 chat        talk with the agent in this terminal, about the current folder
+sessions    look after the stored sessions; see term2 sessions --help
 doctor      check configuration, provider, sandbox and store; exit status 0 or 1
 completion  print a script that completes these words in a shell
 
@@ -76,6 +78,10 @@ def _run(arguments: list[str]) -> int:
             from term2_acp.chat import app  # noqa: PLC0415
 
             return app.run(flags)
+        case ["sessions", *rest]:
+            from term2_acp.upkeep import command as upkeep  # noqa: PLC0415
+
+            return upkeep.run(rest)
         case ["doctor"] | ["doctor", "--json"]:
             from term2_acp.doctor import command  # noqa: PLC0415
 

@@ -41,6 +41,11 @@ COMMANDS = (
     Command("acp", "serve the Agent Client Protocol on stdin and stdout", _CHOICE),
     Command("chat", "talk with the agent in this terminal", _CHOICE),
     Command(
+        "sessions",
+        "look after the stored sessions",
+        words=("list", "show", "export", "delete", "prune"),
+    ),
+    Command(
         "doctor",
         "check configuration, provider, sandbox and store",
         (Option("--json", "the report for machines"),),

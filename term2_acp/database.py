@@ -224,14 +224,10 @@ class Database:
 
         A store that was made before this was possible keeps its free pages for itself.
         """
-        with self._write_lock:
-            self._check_open()
-            try:
-                self._writer.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
-                free = self._writer.execute("PRAGMA freelist_count").fetchone()[0]
-                mode = self._writer.execute("PRAGMA auto_vacuum").fetchone()[0]
-            except sqlite3.Error as error:
-                raise self._translate(error) from error
+        with self.transaction() as connection:
+            connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+            free = connection.execute("PRAGMA freelist_count").fetchone()[0]
+            mode = connection.execute("PRAGMA auto_vacuum").fetchone()[0]
         return bool(free) and mode == _INCREMENTAL
 
     def close(self) -> None:

@@ -9,6 +9,25 @@ from contextlib import suppress
 from term2_acp.errors import SessionInUseError, StoreError, remedy
 
 
+def owner_of(directory: str, session_id: str) -> int | None:
+    """
+    The living process that says that it owns a session; None if there seems to be none.
+
+    Nothing is locked to find out, so that nobody who asks for the session is refused.
+    """
+    try:
+        with open(_path(directory, session_id), encoding="ascii") as file:
+            pid = int(file.read(32))
+        os.kill(pid, 0)
+    except (OSError, ValueError):
+        return None
+    return pid
+
+
+def _path(directory: str, session_id: str) -> str:
+    return os.path.join(directory, "locks", f"{session_id}.lock")
+
+
 class SessionLock:
     """
     Held while a session is live in this process.
@@ -19,10 +38,9 @@ class SessionLock:
     """
 
     def __init__(self, directory: str, session_id: str) -> None:
-        folder = os.path.join(directory, "locks")
-        self._path = os.path.join(folder, f"{session_id}.lock")
+        self._path = _path(directory, session_id)
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             self._fd = self._acquire(session_id)
         except OSError as error:
             raise StoreError(

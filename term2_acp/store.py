@@ -37,7 +37,7 @@ SELECT {record}, (SELECT coalesce(max(seq), 0) FROM events WHERE session_id = se
 FROM sessions WHERE id = ?
 """
 _READ = """
-SELECT seq, type, data, large FROM events
+SELECT seq, at, type, data, large FROM events
 WHERE session_id = ? AND seq > ? AND seq <= ? {condition} ORDER BY seq LIMIT ?
 """
 
@@ -56,6 +56,16 @@ class SessionRecord:
     # The position from which on the log tells the model's context; None for the whole.
     context_from: int | None = None
     last_seq: int = 0
+
+
+@attrs.frozen
+class StoredEvent:
+    """An event as it is stored: its stable name and JSON text, whether it is known here or not."""
+
+    seq: int
+    at: int
+    name: str
+    text: str
 
 
 @attrs.frozen
@@ -150,17 +160,27 @@ class Store:
             upto: the position of the last.
             kinds: only these kinds of events; all if there are none.
         """
-        names = names_of(kinds)
+        for row in self.rows(session_id, after, upto, names_of(kinds)):
+            event = event_from_row(row.name, row.text)
+            if event is not None:
+                yield row.seq, event
+
+    def rows(
+        self,
+        session_id: str,
+        after: int = 0,
+        upto: int | None = None,
+        names: Sequence[str] = (),
+    ) -> Iterator[StoredEvent]:
+        """Yield the events as they are stored; as `read`, and also those of unknown kinds."""
         condition = f"AND type IN ({', '.join('?' * len(names))})" if names else ""
         statement = _READ.format(condition=condition)
         last = _NO_END if upto is None else upto
         while rows := self.database.query(
             statement, (session_id, after, last, *names, _READ_ROWS), max_bytes=_READ_BYTES
         ):
-            for seq, name, data, large in rows:
-                event = event_from_row(name, data if large is None else self._large(large))
-                if event is not None:
-                    yield seq, event
+            for seq, at, name, data, large in rows:
+                yield StoredEvent(seq, at, name, data if large is None else self._large(large))
             after = rows[-1][0]
 
     def _large(self, large: int) -> str:

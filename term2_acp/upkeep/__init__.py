@@ -1,0 +1,1 @@
+"""`term2 sessions`: what a person does with stored sessions; imported only then."""
