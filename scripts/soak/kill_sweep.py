@@ -1,7 +1,7 @@
 """
 Kills the server after every line of a turn with each vendor's format, then at random: `make soak`.
 
-    python scripts/soak/kill_sweep.py [--kills N] [--seed S]
+    python scripts/soak/kill_sweep.py [--kills N] [--seed S] [--kind KIND]
 
 Of the random ones each kills either in a turn of every kind of update or in a long stream.
 Prints a line a pass; the exit status is 1, with what was lost, if anything was.
@@ -26,12 +26,13 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="kill the server in every place of a turn")
     parser.add_argument("--kills", type=int, default=200, help="random ones after the sweep")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kind", choices=KINDS, action="append", help="only this format; repeat")
     options = parser.parse_args(arguments)
     started = time.monotonic()
     kills = 0
     dice = random.Random(options.seed)  # noqa: S311 (it plays)
     try:
-        for kind in KINDS:
+        for kind in options.kind or KINDS:
             kills += _sweep(kind)
         kills += _at_random(options.kills, dice)
     except LostError as error:

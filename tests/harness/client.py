@@ -84,6 +84,12 @@ class Client(Connection):
         with self.changed:
             return [u for u in self.record.updates if u.session == session]
 
+    def forget_updates(self, session: str | None = None) -> None:
+        """Let go of the updates (of a session) so far; long games would fill the memory."""
+        with self.changed:
+            kept = [u for u in self.record.updates if session not in (None, u.session)]
+            self.record.updates[:] = kept
+
     def wait_update(
         self,
         predicate: Callable[[Update], bool],
