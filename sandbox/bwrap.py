@@ -15,6 +15,9 @@ import attrs
 from sandbox.mounts import Bind, Mount
 
 BASH = "/bin/bash"
+# What arrives over the leash. Should the server die before, then bwrap is not tied to it,
+# goes on, and ends in order at the gate, which waits for the same server.
+TIE = b"--die-with-parent\0"
 
 # Runs first inside: sets the limits (outside they would count all processes of the
 # user), shows the mounts, and starts the command only when told to. When the server
@@ -42,7 +45,7 @@ def options(
     found = [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"),
         *("--unshare-cgroup-try", "--unshare-net", "--disable-userns"),
-        *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"),
+        *("--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
         # Without it root inside could write what root outside owns below /proc/sys (F1).
         *("--remount-ro", "/proc"),
@@ -64,12 +67,24 @@ def options(
     ]
 
 
-def command_line(bwrap: str, *, options_fd: int, limits: Limits, command: str) -> list[str]:
-    """The argv itself; `bwrap` is an absolute path."""
+def command_line(
+    bwrap: str, *, options_fd: int, leash_fd: int, limits: Limits, command: str
+) -> list[str]:
+    """
+    The argv itself.
+
+    Args:
+        bwrap: an absolute path.
+        options_fd: where it reads its options.
+        leash_fd: where it waits for `TIE` before it starts anything.
+        limits: resource limits.
+        command: for bash.
+    """
     gate = _GATE.format(
         bash=BASH,
         file_blocks=limits.file_bytes // 1024,
         open_files=limits.open_files,
         processes=limits.processes,
     )
-    return [bwrap, "--args", str(options_fd), "--", BASH, "-c", gate, BASH, command]
+    arguments = ["--args", str(options_fd), "--args", str(leash_fd)]
+    return [bwrap, *arguments, "--", BASH, "-c", gate, BASH, command]

@@ -14,7 +14,9 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from sandbox import bwrap
 from sandbox.errors import SetupError
+from sandbox.watchdog import Watchdog
 
 _LARGEST_STATUS = 64 * 1024
 # How long SIGKILL may take; longer only if the kernel itself hangs.
@@ -41,6 +43,7 @@ class Child:
     _status: int
     _go: int | None
     _process: subprocess.Popen[bytes]
+    _watchdog: Watchdog
     init: int | None = None
     exit_code: int | None = None
     _reaped: bool = False
@@ -54,6 +57,8 @@ class Child:
         environment: Mapping[str, str],
         pass_fds: Sequence[int],
         status: int,
+        leash: int,
+        watchdog: Watchdog,
     ) -> Child:
         """
         Start `argv` in a session of its own, with one pipe for all output.
@@ -65,6 +70,8 @@ class Child:
             status: the memory file that bwrap writes its JSON records to. It is no
                 pipe, because bwrap, writing to one whose reader was killed, would die
                 half-way and leave a process behind.
+            leash: where bwrap waits for `bwrap.TIE` and then for the end.
+            watchdog: guards the child's group.
 
         Raises:
             SetupError: it could not be started.
@@ -90,11 +97,11 @@ class Child:
                     pass_fds=pass_fds,
                     start_new_session=True,
                 )
-                exited = _open_started(process)
+                exited = _open_started(process, watchdog, leash)
             except (OSError, ValueError) as error:
                 raise SetupError.from_os_error("bubblewrap could not be started", error) from error
             kept.pop_all()
-        return cls(output, exited, status, go_write, process)
+        return cls(output, exited, status, go_write, process, watchdog)
 
     def release(self) -> None:
         """Let the command begin."""
@@ -133,7 +140,12 @@ class Child:
         with contextlib.suppress(OSError):
             self.read_status()
         with self._lock:
-            self._reaped = True
+            if not self._reaped:
+                # Killed in the middle of its start it leaves a child that waits for ever.
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._watchdog.release(self._process.pid)
+                self._reaped = True
             return self._process.wait()
 
     def end(self) -> None:
@@ -153,14 +165,19 @@ class Child:
                 os.close(descriptor)
 
 
-def _open_started(process: subprocess.Popen[bytes]) -> int:
-    """A pidfd of `process`; if there can be none, the process is ended first."""
-    try:
-        return os.pidfd_open(process.pid)
-    except OSError:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        raise
+def _open_started(process: subprocess.Popen[bytes], watchdog: Watchdog, leash: int) -> int:
+    """A pidfd of `process`, which goes on now; if that cannot be, it is ended first."""
+    with contextlib.ExitStack() as failed:
+        failed.callback(process.wait)
+        failed.callback(watchdog.release, process.pid)
+        failed.callback(os.killpg, process.pid, signal.SIGKILL)
+        exited = os.pidfd_open(process.pid)
+        failed.callback(os.close, exited)
+        watchdog.guard(process.pid)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(leash, bwrap.TIE)
+        failed.pop_all()
+    return exited
 
 
 def _open_init(pid: int) -> int | None:

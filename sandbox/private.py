@@ -7,22 +7,28 @@ import fcntl
 import logging
 import os
 import stat
+import sys
 from collections.abc import Iterable
 
 import attrs
 
 from sandbox import paths
 from sandbox.removal import remove_tree
+from sandbox.watchdog import Watchdog
 
 _SESSIONS = "sessions"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _logger = logging.getLogger(__name__)
 
 
+def _watchdog() -> Watchdog:
+    return Watchdog(sweeps=sys.platform != "linux")
+
+
 @attrs.frozen
 class PrivateFolders:
     """
-    Folders that commands of one session share and nobody else sees.
+    Folders that commands of one session share and nobody else sees, and their watchdog.
 
     They are in use as long as `lease`, a locked descriptor, is open; the kernel
     closes it when the process dies, and then `sweep` removes them.
@@ -30,6 +36,7 @@ class PrivateFolders:
 
     path: str
     lease: int = attrs.field(eq=False)
+    watchdog: Watchdog = attrs.field(eq=False, factory=_watchdog)
 
     @property
     def tmp(self) -> str:
@@ -57,6 +64,7 @@ class PrivateFolders:
 
         What cannot be removed is logged; the next `sweep` tries again.
         """
+        self.watchdog.close()
         _remove(self.path)
         os.close(self.lease)
 

@@ -185,16 +185,20 @@ class Process:
             )
             text = os.fsencode("".join(f"{option}\0" for option in options))
             options_fd = _memory_file("options", text, stack)
+            leash_fd, leash = _pipe(stack)
             child = Child.start(
                 bwrap.command_line(
                     program,
                     options_fd=options_fd,
+                    leash_fd=leash_fd,
                     limits=_within_own_limits(policy.limits),
                     command=self._command,
                 ),
                 environment=policy.environment,
-                pass_fds=(options_fd, filter_fd, status_fd, *self._keep_fds),
+                pass_fds=(options_fd, leash_fd, filter_fd, status_fd, *self._keep_fds),
                 status=status_fd,
+                leash=leash,
+                watchdog=policy.folders.watchdog,
             )
         try:
             with self._lock:
@@ -241,6 +245,16 @@ def _memory_file(name: str, content: bytes, stack: contextlib.ExitStack) -> int:
     os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
+
+
+def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
+    try:
+        reader, writer = os.pipe()
+    except OSError as error:
+        raise SetupError.from_os_error("a pipe could not be made", error) from error
+    stack.callback(os.close, reader)
+    stack.callback(os.close, writer)
+    return reader, writer
 
 
 def _within_own_limits(wanted: bwrap.Limits) -> bwrap.Limits:

@@ -191,7 +191,13 @@ class Machine:
             pytest.skip("this user cannot make a folder outside of home and tmp")
 
     def begin(
-        self, command: str, *, session: str = "s", timeout: float = 600, announce: bool = False
+        self,
+        command: str,
+        *,
+        session: str = "s",
+        timeout: float = 600,
+        announce: bool = False,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         """Only send the command; with `announce` each piece of its output is an answer."""
         self.remote.send(
@@ -200,6 +206,7 @@ class Machine:
             command=command,
             timeout=timeout,
             announce=announce,
+            environ=dict(environ or {}),
         )
 
     def restart(self) -> None:

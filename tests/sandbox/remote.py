@@ -56,7 +56,8 @@ def _answer(request: dict[str, Any], policies: dict[str, sandbox.Policy]) -> dic
 
 def _run(request: dict[str, Any], policy: sandbox.Policy) -> dict[str, Any]:
     output: list[bytes] = []
-    process = sandbox.Process(policy, request["command"])
+    environ = {**os.environ, **request.get("environ", {})}
+    process = sandbox.Process(policy, request["command"], environ=environ)
 
     def take(piece: bytes) -> None:
         output.append(piece)

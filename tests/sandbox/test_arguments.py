@@ -40,7 +40,7 @@ def test_options_are_complete_and_in_order() -> None:
     assert found == [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"),
         *("--unshare-cgroup-try", "--unshare-net", "--disable-userns"),
-        *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"),
+        *("--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"),
         *("--bind", "/ws", "/ws", "--ro-bind", "/ws/.git", "/ws/.git"),
         *("--seccomp", "7", "--json-status-fd", "8", "--chdir", "/ws"),
@@ -64,12 +64,13 @@ def test_command_line_names_no_path_and_passes_the_command_whole() -> None:
     """The command is one argument of its own, whatever is in it."""
     command = "echo \"$1\" '%s' {x} \\0 && exit"
     argv = bwrap.command_line(
-        "/usr/bin/bwrap", options_fd=9, limits=bwrap.Limits(5, 2048, 7), command=command
+        "/usr/bin/bwrap", options_fd=9, leash_fd=8, limits=bwrap.Limits(5, 2048, 7), command=command
     )
-    assert ["/usr/bin/bwrap", "--args", "9", "--", "/bin/bash", "-c"] == argv[:6]
+    assert ["/usr/bin/bwrap", "--args", "9", "--args", "8"] == argv[:5]
+    assert ["--", "/bin/bash", "-c"] == argv[5:8]
     assert command == argv[-1]
     for limit in ("ulimit -c 0", "ulimit -f 2 ", "ulimit -n 7", "ulimit -u 5"):
-        assert limit in argv[6]
+        assert limit in argv[8]
 
 
 def test_workspace_comes_after_what_hides_it() -> None:

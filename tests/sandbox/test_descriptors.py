@@ -71,6 +71,7 @@ def test_running_command_holds_few(policy: Policy) -> None:
     """None for a protected path, where the file system can tell files apart without."""
     if not counts_inode_uses(policy.workspace):
         pytest.skip("this file system does not count how often an inode was used")
+    Process(policy, "true").run(timeout_s=_DEADLINE_S, on_output=print)
     before = opened()
     held: list[int] = []
     Process(policy, "echo x").run(
@@ -84,6 +85,8 @@ def test_running_command_holds_few(policy: Policy) -> None:
 @needs_bwrap
 def test_running_out_is_said_and_nothing_is_left(policy: Policy) -> None:
     """However many there are: the command runs, or the reason is told; it never raises."""
+    # From here on the session has its watchdog.
+    Process(policy, "true").run(timeout_s=_DEADLINE_S, on_output=print)
     before = opened()
     outcomes = set()
     for more in range(_MOST):

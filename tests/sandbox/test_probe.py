@@ -122,7 +122,7 @@ def test_refusal_of_bwrap_is_explained(
     "script",
     [
         pytest.param("exit 0", id="does nothing"),
-        pytest.param('shift 3; exec "$@"', id="runs unsandboxed"),
+        pytest.param('shift 5; exec "$@"', id="runs unsandboxed"),
         pytest.param("kill -9 $$", id="dies"),
         pytest.param("printf '\\0junk\\0'; exit 0", id="reports junk"),
         pytest.param(
@@ -203,6 +203,7 @@ def test_shortage_of_descriptors_is_said(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     policy = Policy.for_workspace(str(workspace), state_dir=str(tmp_path / "state"))
+    Process(policy, "true").run(timeout_s=30, on_output=_unexpected)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = os.listdir("/proc/self/fd")
     highest = max(map(int, before))

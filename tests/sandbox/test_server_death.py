@@ -110,3 +110,38 @@ def test_server_killed_during_the_start_runs_nothing(expendable: Machine) -> Non
         assert_ends(working_in(machine.workspace))
         machine.restart()
     assert not (machine.workspace / "ran").exists()
+
+
+def test_half_built_sandbox_goes_with_the_server(expendable: Machine) -> None:
+    """It and its first child die also when neither is tied to anything yet."""
+    machine = expendable
+    begun = machine.base / "begun"
+    os.mkfifo(begun)
+    # As bwrap is when it has started its child, and neither has gone on.
+    program = machine.write(
+        "bin/bwrap",
+        f"#!/bin/bash\ncd {machine.workspace}\nread -r -d '' tie <&$4\nsleep 600 &\n"
+        f"echo $tie > {begun}\nexec sleep 600\n",
+        0o755,
+    )
+    machine.open_session()
+    machine.begin("true", environ={"PATH": f"{program.parent}:{machine.environ['PATH']}"})
+    assert "--die-with-parent\n" == begun.read_text()
+    running = working_in(machine.workspace)
+    assert len(running) == 2
+    machine.remote.popen.kill()
+    machine.remote.popen.wait(_DEADLINE_S)
+    assert_ends(running)
+
+
+def test_half_built_sandbox_goes_with_bwrap(machine: Machine) -> None:
+    """A bwrap that is killed after it has started its first child leaves none."""
+    program = machine.write(
+        "bin/bwrap",
+        f"#!/bin/bash\ncd {machine.workspace}\nsleep 600 &\necho $! > ../child\nkill -9 $$\n",
+        0o755,
+    )
+    machine.open_session()
+    machine.begin("true", environ={"PATH": f"{program.parent}:{machine.environ['PATH']}"})
+    assert machine.remote.receive()["exit_code"] is None
+    assert_ends(working_in(machine.workspace))
