@@ -13,11 +13,7 @@ from typing import Any, cast
 
 import httpx2
 import openai
-from openai.types.chat import (
-    ChatCompletionChunk,
-    ChatCompletionMessageParam,
-    ChatCompletionToolUnionParam,
-)
+from openai.types.chat import ChatCompletionChunk
 from openai.types.shared_params import ReasoningEffort
 
 from term2_acp.agent.cancel import CancelToken
@@ -105,26 +101,31 @@ class ChatCompletionsProvider(VendorProvider[ChatCompletionChunk, ChatVariant]):
     ) -> openai.Stream[ChatCompletionChunk]:
         """See `VendorProvider.send`."""
         client = self._client(exchange, self._connections.timeout)
-        messages = replace_in_value(chat_messages(request, self.name, variant))
-        tools = replace_in_value(chat_tools(request.tools))
+        body: dict[str, Any] = {
+            "messages": replace_in_value(chat_messages(request, self.name, variant)),
+            **self._cache_marks(request.model),
+        }
+        if request.tools:
+            body["tools"] = replace_in_value(chat_tools(request.tools))
         return client.chat.completions.create(
             model=request.model,
-            messages=cast("list[ChatCompletionMessageParam]", messages),
-            tools=cast("list[ChatCompletionToolUnionParam]", tools) if tools else openai.omit,
+            # What is in the vendor's format already would be walked through for nothing, which
+            # takes longer than all the rest where the conversation is long.
+            messages=[],
+            extra_body=body,
             reasoning_effort=cast("ReasoningEffort", request.effort)
             if request.effort
             else openai.omit,
             stream=True,
             stream_options={"include_usage": True} if variant.usage_option else openai.omit,
-            extra_body=self._cache_marks(request.model),
             extra_headers=keyless_headers(self._service),
         )
 
-    def _cache_marks(self, model: str) -> dict[str, Any] | None:
+    def _cache_marks(self, model: str) -> dict[str, Any]:
         """OpenRouter caches prompts for Anthropic's models only where it is asked to."""
         if model.startswith("anthropic/") and "openrouter.ai" in self._service.address:
             return {"cache_control": {"type": "ephemeral"}}
-        return None
+        return {}
 
     def _client(self, exchange: Exchange, timeout: httpx2.Timeout) -> openai.OpenAI:
         return make_client(

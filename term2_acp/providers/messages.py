@@ -14,10 +14,7 @@ from typing import cast
 import anthropic
 import httpx2
 from anthropic.types import (
-    MessageParam,
     RawMessageStreamEvent,
-    TextBlockParam,
-    ToolUnionParam,
 )
 
 from term2_acp.agent.model import ModelRequest, ProviderError
@@ -134,21 +131,17 @@ class MessagesProvider(VendorProvider[RawMessageStreamEvent, MessagesVariant]):
             variant.unbudgeted or begins_without_thinking(conversation)
         ):
             thinking = Thinking()
-        clean = replace_in_value(
-            {
-                "system": write_system(request.system),
-                "messages": write_messages(conversation),
-                "tools": write_tools(request.tools),
-            }
-        )
-        system = cast("list[TextBlockParam]", clean["system"])
-        tools = cast("list[ToolUnionParam]", clean["tools"])
+        body = {
+            "system": write_system(request.system),
+            "messages": write_messages(conversation),
+            "tools": write_tools(request.tools),
+        }
         return self._client(exchange).messages.create(
             model=request.model,
             max_tokens=max_tokens,
-            system=system or anthropic.omit,
-            messages=cast("list[MessageParam]", clean["messages"]),
-            tools=tools or anthropic.omit,
+            messages=[],
+            # In the vendor's format already: the SDK would walk through all of it for nothing.
+            extra_body=replace_in_value({name: value for name, value in body.items() if value}),
             thinking=thinking.thinking or anthropic.omit,
             output_config=thinking.output_config or anthropic.omit,
             stream=True,

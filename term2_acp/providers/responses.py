@@ -12,9 +12,7 @@ from typing import cast
 import openai
 from openai.types.responses import (
     ResponseIncludable,
-    ResponseInputItemParam,
     ResponseStreamEvent,
-    ToolParam,
 )
 from openai.types.shared_params import Reasoning, ReasoningEffort
 
@@ -100,20 +98,16 @@ class ResponsesProvider(VendorProvider[ResponseStreamEvent, ResponseVariant]):
             ambient=self._base_url is None,
             timeout=self._connections.timeout,
         )
-        clean = replace_in_value(
-            {
-                "instructions": request.system,
-                "input": response_input(request, self.name, fresh=variant.fresh),
-                "tools": response_tools(request.tools),
-            }
-        )
-        tools = cast("list[ToolParam]", clean["tools"])
+        body = {
+            "instructions": request.system,
+            "input": response_input(request, self.name, fresh=variant.fresh),
+            "tools": response_tools(request.tools),
+        }
         thinks = not request.model.startswith(_WITHOUT_REASONING)
         return client.responses.create(
             model=request.model,
-            instructions=clean["instructions"] or openai.omit,
-            input=cast("list[ResponseInputItemParam]", clean["input"]),
-            tools=tools or openai.omit,
+            # In the vendor's format already: the SDK would walk through all of it for nothing.
+            extra_body=replace_in_value({name: value for name, value in body.items() if value}),
             reasoning=_reasoning(request.effort, summary=thinks and variant.summary) or openai.omit,
             # Nothing is kept at the vendor: what a step needs comes back with it.
             include=[_ENCRYPTED] if thinks and variant.encrypted else openai.omit,
