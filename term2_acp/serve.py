@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import stat
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ from term2_acp.handlers.handshake import Handshake
 from term2_acp.rpc.dispatcher import Dispatcher
 from term2_acp.rpc.inbox import Inbox
 from term2_acp.rpc.outbound import OutboundRequests
+from term2_acp.rpc.output import Output, PipeOutput
 from term2_acp.rpc.reader import Reader
 from term2_acp.rpc.workers import WorkerPool
 from term2_acp.rpc.writer import Writer
@@ -109,6 +111,15 @@ def _open_trace() -> Trace | None:
         return None
 
 
+def _open_output(fd: int) -> Output:
+    """What writes to the client without blocking."""
+    if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+        return PipeOutput(fd)
+    from term2_acp.rpc.socket_output import SocketOutput  # noqa: PLC0415
+
+    return SocketOutput(fd)
+
+
 def _is_there(path: str) -> bool:
     """Whether there is anything of that name; what cannot be looked at is."""
     try:
@@ -139,7 +150,9 @@ class Server:
         self._inbox = Inbox()
         self._trace = trace
         self._reader = Reader(stdin_fd, stdout_fd, self._inbox, trace.received if trace else None)
-        self._writer = Writer(stdout_fd, self._inbox.put_end, trace.sent if trace else None)
+        self._writer = Writer(
+            stdout_fd, self._inbox.put_end, trace.sent if trace else None, _open_output
+        )
         self._outbound = OutboundRequests(self._writer)
         max_sessions = config.max_sessions if config else 128
         # A session has a prompt and a close at most, also while one is being closed.

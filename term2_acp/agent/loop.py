@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 COMPACT_AT = 0.8
 """The share of the window at which the conversation is compacted."""
+_SHOWN_TOGETHER = 64
+"""More pieces of text are not kept back, however fast they arrive."""
 _CUT = (
     "The model's answer broke off before its end. Nothing of an unfinished tool call was run;"
     " send the prompt again to go on."
@@ -87,10 +89,16 @@ class _CallPieces:
 
 
 class _Stream:
-    """One streamed step: shows text as it comes and collects the rest."""
+    """
+    One streamed step: shows text as it comes and collects the rest.
+
+    What arrived together is logged and shown together, once the provider is about to
+    wait for more; so a piece that comes alone waits for nothing.
+    """
 
     def __init__(self, log: TurnLog) -> None:
         self._log = log
+        self._arrived: list[AgentText | AgentThought] = []
         self._message_id = ""
         self._kind: type[AgentText | AgentThought] | None = None
         self._joiner = SurrogateJoiner()
@@ -122,14 +130,25 @@ class _Stream:
     def _text(self, kind: type[AgentText | AgentThought], text: str) -> None:
         """Show a piece; a change between thought and answer starts a new message."""
         if kind is not self._kind:
-            self.flush()
+            self._keep(self._joiner.finish())
             self._kind = kind
             self._message_id = new_id("msg")
-        self._show(self._joiner.feed(text))
+        self._keep(self._joiner.feed(text))
 
-    def flush(self) -> None:
-        """Show what was held back of a split character."""
-        self._show(self._joiner.finish())
+    def show_arrived(self) -> None:
+        """Show what arrived until now."""
+        arrived = self.take_arrived()
+        if arrived:
+            self._log.emit(*arrived)
+
+    def take_arrived(self) -> list[AgentText | AgentThought]:
+        """What arrived until now and was not shown; the caller shows it."""
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def end(self) -> None:
+        """Nothing more comes: what was held back of a split character has arrived, too."""
+        self._keep(self._joiner.finish())
 
     def calls(self) -> tuple[PlannedCall, ...]:
         """The calls in the model's order, each with an id that is unique in the session."""
@@ -142,10 +161,12 @@ class _Stream:
             for _index, pieces in sorted(self._calls.items())
         )
 
-    def _show(self, text: str) -> None:
+    def _keep(self, text: str) -> None:
         if text and self._kind is not None:
             self.shown = True
-            self._log.emit(self._kind(self._message_id, text))
+            self._arrived.append(self._kind(self._message_id, text))
+            if len(self._arrived) >= _SHOWN_TOGETHER:
+                self.show_arrived()
 
 
 class AgentLoop:
@@ -172,8 +193,7 @@ class AgentLoop:
             planned = stream.calls() if runs else ()
             logged = calls.as_logged(planned)
             ended = StepEnded(str(finish), logged, self._provider.name, stream.state)
-            context.emit(ended)
-            self._report(stream.usage, context)
+            context.emit(*stream.take_arrived(), ended, *self._usage(stream.usage, context))
             if finish is FinishReason.LENGTH:
                 return StopReason.MAX_TOKENS
             if finish is FinishReason.REFUSAL:
@@ -216,14 +236,19 @@ class AgentLoop:
             tools=self._settings.tools,
             effort=self._settings.effort,
         )
-        with closing(self._provider.stream(request, context.cancel)) as events:
-            for event in events:
-                context.cancel.raise_if_cancelled()
-                stream.take(event)
-        stream.flush()
-        context.cancel.raise_if_cancelled()
-        if stream.finish is None:
-            raise ProviderError(_CUT, retryable=True)
+        provided = self._provider.stream(request, context.cancel, stream.show_arrived)
+        try:
+            with closing(provided) as events:
+                for event in events:
+                    context.cancel.raise_if_cancelled()
+                    stream.take(event)
+            stream.end()
+            context.cancel.raise_if_cancelled()
+            if stream.finish is None:
+                raise ProviderError(_CUT, retryable=True)
+        except ProviderError:
+            stream.show_arrived()
+            raise
         return stream
 
     def _compact(self, context: TurnContext, window: int | None) -> None:
@@ -232,7 +257,8 @@ class AgentLoop:
             compact(self._provider, self._settings.model, context.past(), window, context.cancel)
         )
 
-    def _report(self, usage: Usage | None, context: TurnContext) -> None:
+    def _usage(self, usage: Usage | None, context: TurnContext) -> list[UsageReported]:
         window = self._settings.window(context.cancel) if usage else None
         if usage and window:
-            context.emit(UsageReported(usage.input_tokens + usage.output_tokens, window))
+            return [UsageReported(usage.input_tokens + usage.output_tokens, window)]
+        return []

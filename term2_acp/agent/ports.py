@@ -21,20 +21,32 @@ if TYPE_CHECKING:
     from term2_acp.workspace import FileScope, Workspace
 
 
+def nothing_waits() -> None:
+    """For who does not care when a provider waits."""
+
+
 class Provider(Protocol):
     """A model behind a vendor's interface (spec section 2)."""
 
     name: str
 
     def stream(
-        self, request: ModelRequest, cancel: CancelToken
+        self,
+        request: ModelRequest,
+        cancel: CancelToken,
+        before_wait: Callable[[], None] = nothing_waits,
     ) -> Generator[ModelEvent, None, None]:
         """
         Ask the model once and yield its events as they arrive.
 
+        `before_wait` is called, on the thread that reads, whenever what was yielded so
+        far is all that arrived: events between two calls may be shown together.
+
         Raises:
             ProviderError: the request failed or the stream broke.
             Cancelled: `cancel` was set; at once, whatever was being waited for.
+
+        What `before_wait` raises comes out as it is.
         """
         ...
 

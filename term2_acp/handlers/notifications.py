@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import threading
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
+from term2_acp.rpc.framing import encode, encode_string
 from term2_acp.rpc.outbox import Chunk
 from term2_acp.wire import shared
 
@@ -14,6 +17,10 @@ if TYPE_CHECKING:
     from term2_acp.agent.cancel import CancelToken
     from term2_acp.rpc.writer import Writer
 
+# Stands for a chunk's text; nothing else of a chunk has this character.
+_PLACE = "\0"
+_ENCODED_PLACE = encode_string(_PLACE)
+
 
 class Notifications:
     """Queues a session's notifications; callable from any thread, and never waits."""
@@ -21,6 +28,8 @@ class Notifications:
     def __init__(self, writer: Writer, converter: Converter) -> None:
         self._writer = writer
         self._converter = converter
+        # A thread streams one message at a time.
+        self._last = threading.local()
 
     def wait_for_room(self, session_id: str, cancel: CancelToken) -> None:
         """Wait while too much of the session is queued, until `cancel` is set."""
@@ -36,14 +45,19 @@ class Notifications:
         session_id: str,
         key: Hashable,
         payload: str | bytes,
-        build: Callable[[Any], Any],
+        build: Callable[[str], Any],
     ) -> None:
-        """Queue a chunk; `build` makes the update from what neighbours of one `key` join to."""
+        """
+        Queue a chunk; `build` makes the update from what neighbours of one `key` join to.
 
-        def message(joined: Any) -> dict[str, Any]:
-            return self._notification(session_id, build(joined))
-
-        self._writer.send_chunk(session_id, Chunk(key, payload, message))
+        It is given text, Base64 if the payload is bytes, and only asked once for many
+        chunks of one key: their lines differ in that text alone.
+        """
+        last = getattr(self._last, "line", None)
+        if last is None or last[0] != (session_id, key):
+            line = _LineOfChunk(encode(self._notification(session_id, build(_PLACE))))
+            self._last.line = last = ((session_id, key), line)
+        self._writer.send_chunk(session_id, Chunk(key, payload, last[1]))
 
     def _notification(self, session_id: str, update: Any) -> dict[str, Any]:
         params = shared.UpdateSessionNotification(session_id, update)
@@ -52,3 +66,20 @@ class Notifications:
             "method": "session/update",
             "params": self._converter.unstructure(params),
         }
+
+
+class _LineOfChunk:
+    """A chunk's line around its text."""
+
+    __slots__ = ("_after", "_before")
+
+    def __init__(self, line: bytes) -> None:
+        self._before, _, self._after = line.partition(_ENCODED_PLACE)
+
+    def __call__(self, payload: str | bytes) -> bytes:
+        """The line with that text."""
+        if isinstance(payload, bytes):
+            text = b'"%s"' % base64.b64encode(payload)
+        else:
+            text = encode_string(payload)
+        return self._before + text + self._after

@@ -77,13 +77,13 @@ class UpdatesV2(Notifications):
         session_id: str,
         kind: type[v2.AgentMessageChunk | v2.AgentThoughtChunk],
         message_id: str,
-        text: str,
+        piece: str,
     ) -> None:
         self._send_chunk(
             session_id,
             (kind, message_id),
-            text,
-            lambda joined: kind(message_id, shared.TextContent(joined)),
+            piece,
+            lambda text: kind(message_id, shared.TextContent(text)),
         )
 
     def _send_output(self, session_id: str, terminal_id: str, data: bytes) -> None:
@@ -91,7 +91,7 @@ class UpdatesV2(Notifications):
             session_id,
             terminal_id,
             data,
-            lambda joined: v2.TerminalOutputChunk(terminal_id, _base64(joined)),
+            lambda text: v2.TerminalOutputChunk(terminal_id, text),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Protocol, TypeVar
 
@@ -117,6 +117,8 @@ def ask(
     connections: Connections,
     request: ModelRequest,
     cancel: CancelToken,
+    *,
+    before_wait: Callable[[], None],
 ) -> Generator[ModelEvent, None, None]:
     """
     Ask a model once and yield its events as they arrive; see `Provider.stream`.
@@ -129,7 +131,7 @@ def ask(
     service.check_key()
     reader = vendor.reader()
     opened = _Opened()
-    with connections.exchange(cancel) as exchange:
+    with connections.exchange(cancel, before_wait) as exchange:
         try:
             with closing(_vendor_events(vendor, service, request, exchange, opened)) as events:
                 for event in events:

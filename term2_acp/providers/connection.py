@@ -17,6 +17,8 @@ from typing import Any
 
 import httpcore2
 
+from term2_acp.agent.ports import nothing_waits
+
 # Name look-ups and connects that nobody waits for any more; each ends by its time-out.
 _MAX_ATTEMPTS = 64
 _attempts = threading.BoundedSemaphore(_MAX_ATTEMPTS)
@@ -27,10 +29,12 @@ class Interrupter:
     Ends the present network wait of one exchange, and every later one.
 
     `interrupt` may be called from any thread and never blocks. `patience_s`, where it
-    is set, bounds each further wait for bytes; only the reading thread touches it.
+    is set, bounds each further wait for bytes; only the reading thread touches it, and
+    calls `before_wait` before it waits.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before_wait: Callable[[], None] = nothing_waits) -> None:
+        self.before_wait = before_wait
         self.patience_s: float | None = None
         self._lock = threading.Lock()
         self._interrupted = False
@@ -104,6 +108,7 @@ class InterruptibleStream(httpcore2.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Wait for bytes; empty at the end of the stream and after an interrupt."""
+        self._interrupter.before_wait()
         patience_s = self._interrupter.patience_s
         if patience_s is not None:
             timeout = patience_s if timeout is None else min(timeout, patience_s)

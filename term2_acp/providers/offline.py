@@ -28,6 +28,7 @@ from term2_acp.agent.model import (
     Usage,
     UserTurn,
 )
+from term2_acp.agent.ports import nothing_waits
 from term2_acp.providers.offline_calls import PlannedCall, call_for, list_workspace, read_whole
 from term2_acp.providers.offline_directives import (
     Directive,
@@ -84,7 +85,11 @@ class OfflineProvider:
     name = "offline"
 
     def stream(
-        self, request: ModelRequest, cancel: CancelToken
+        self,
+        request: ModelRequest,
+        cancel: CancelToken,
+        # A step that sleeps says nothing before.
+        _before_wait: Callable[[], None] = nothing_waits,
     ) -> Generator[ModelEvent, None, None]:
         """
         Do the next step of the last user turn.

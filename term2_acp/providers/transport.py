@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import attrs
@@ -19,6 +19,7 @@ import httpcore2
 import httpx2
 
 from term2_acp.agent.cancel import CancelToken
+from term2_acp.agent.ports import nothing_waits
 from term2_acp.providers.connection import Interrupter, InterruptibleBackend
 from term2_acp.providers.proxies import proxy_for
 
@@ -66,14 +67,18 @@ class Connections:
         return httpx2.Timeout(connect=CONNECT_TIMEOUT_S, read=idle, write=idle, pool=idle)
 
     @contextmanager
-    def exchange(self, cancel: CancelToken) -> Iterator[Exchange]:
+    def exchange(
+        self, cancel: CancelToken, before_wait: Callable[[], None] = nothing_waits
+    ) -> Iterator[Exchange]:
         """
         What one thread needs for a request; closed after the block.
+
+        `before_wait` is called before each wait for bytes, on the thread that waits.
 
         Once `cancel` is set, whatever its requests wait for fails at once with an
         `httpx2.RequestError` or the end of the stream; the caller asks `cancel` why.
         """
-        interrupter = Interrupter()
+        interrupter = Interrupter(before_wait)
         transport = _Transport(interrupter)
         with (
             cancel.on_cancel(interrupter.interrupt),

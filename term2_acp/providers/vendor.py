@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import ClassVar, Generic, TypeVar
 
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.model import ModelEvent, ModelRequest, ProviderError
+from term2_acp.agent.ports import nothing_waits
 from term2_acp.providers.asking import EventReader, VendorStream, ask, rehearse
 from term2_acp.providers.faults import Service
 from term2_acp.providers.transport import Connections, Exchange
@@ -44,7 +45,10 @@ class VendorProvider(ABC, Generic[E, V]):
         rehearse(self, self.rehearsal)
 
     def stream(
-        self, request: ModelRequest, cancel: CancelToken
+        self,
+        request: ModelRequest,
+        cancel: CancelToken,
+        before_wait: Callable[[], None] = nothing_waits,
     ) -> Generator[ModelEvent, None, None]:
         """
         Ask the model once; see `Provider.stream`.
@@ -53,7 +57,7 @@ class VendorProvider(ABC, Generic[E, V]):
             ProviderError: the request failed or the stream broke.
             Cancelled: `cancel` was set.
         """
-        return ask(self, self._service, self._connections, request, cancel)
+        return ask(self, self._service, self._connections, request, cancel, before_wait=before_wait)
 
     def context_window(self, _model: str, _cancel: CancelToken) -> int | None:
         """The window of a model in tokens, as the service tells it; most do not."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 from term2_acp.errors import InvalidRequestError, ParseError
-from term2_acp.surrogates import replace_in_value
+from term2_acp.surrogates import replace_in_value, replace_lone_surrogates
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 """The longest line that is accepted, without its line feed (spec section 4)."""
@@ -17,6 +18,7 @@ _LINE_BREAKS_ELSEWHERE = str.maketrans(
     {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}
 )
 _WHITE_SPACE = b" \t\r\n\v\f"
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class LineTooLong:
@@ -113,10 +115,21 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def encode(value: Any) -> bytes:
     """Serialize a message as one line of UTF-8 that ends in a line feed."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    if not text.isascii():
-        text = text.translate(_LINE_BREAKS_ELSEWHERE)
     try:
-        return text.encode() + b"\n"
+        return _to_bytes(_dumps(value)) + b"\n"
     except UnicodeEncodeError:
         return encode(replace_in_value(value))
+
+
+def encode_string(text: str) -> bytes:
+    """Serialize a string as `encode` would inside of a message."""
+    try:
+        return _to_bytes(encode_basestring(text))
+    except UnicodeEncodeError:
+        return encode_string(replace_lone_surrogates(text))
+
+
+def _to_bytes(text: str) -> bytes:
+    if not text.isascii():
+        text = text.translate(_LINE_BREAKS_ELSEWHERE)
+    return text.encode()

@@ -26,18 +26,18 @@ class Chunk:
     """
     A message that may be joined with its neighbour of the same `key`.
 
-    `build` makes the message from the joined payload.
+    `line` makes the line of the joined payload.
     """
 
-    __slots__ = ("_build", "_pieces", "key", "size")
+    __slots__ = ("_line", "_pieces", "key", "size")
 
     def __init__(
-        self, key: Hashable, payload: str | bytes, build: Callable[[Any], Any], overhead: int = 200
+        self, key: Hashable, payload: str | bytes, line: Callable[[Any], bytes], overhead: int = 200
     ) -> None:
         self.key = key
         self.size = _bytes_of(payload) + overhead
         self._pieces = [payload]
-        self._build = build
+        self._line = line
 
     def join(self, other: Chunk) -> int:
         """Append the other chunk's payload; returns by how many bytes this one grew."""
@@ -50,8 +50,8 @@ class Chunk:
         """Serialize the joined message."""
         first = self._pieces[0]
         if len(self._pieces) == 1:
-            return encode(self._build(first))
-        return encode(self._build(type(first)().join(self._pieces)))  # type: ignore[arg-type]
+            return self._line(first)
+        return self._line(type(first)().join(self._pieces))  # type: ignore[arg-type]
 
 
 def _bytes_of(payload: str | bytes) -> int:

@@ -10,15 +10,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from term2_acp.rpc.outbox import Chunk, Outbox
+from term2_acp.rpc.output import Output, PipeOutput
 
 if TYPE_CHECKING:
     from term2_acp.agent.cancel import CancelToken
 
 logger = logging.getLogger(__name__)
 
-# A pipe that polls as writable takes this much without blocking, so the thread
-# waits only in `poll`, where it can be interrupted.
-_PIECE_BYTES = getattr(select, "PIPE_BUF", 512)
 _BATCH_BYTES = 64 * 1024
 
 
@@ -37,9 +35,11 @@ class Writer:
         stdout_fd: int,
         on_gone: Callable[[str], None],
         tap: Callable[[bytes], None] | None = None,
+        open_output: Callable[[int], Output] = PipeOutput,
     ) -> None:
         self._fd = stdout_fd
         self._tap = tap
+        self._open_output = open_output
         self._on_gone = on_gone
         self._outbox = Outbox(lambda: self._gone("the client does not read its responses"))
         self._gone_lock = threading.Lock()
@@ -88,22 +88,30 @@ class Writer:
             self._gone("the writer failed")
 
     def _run(self) -> None:
+        # The thread waits only in `poll`, where it can be interrupted.
         poll = select.poll()
         poll.register(self._fd, select.POLLOUT)
         poll.register(self._abort_read, select.POLLIN)
-        while (data := self._outbox.take(_BATCH_BYTES)) is not None:
-            if self._tap is not None:
-                self._tap(data)
-            if not self._write(poll, data):
-                return
+        output = self._open_output(self._fd)
+        try:
+            while (data := self._outbox.take(_BATCH_BYTES)) is not None:
+                if self._tap is not None:
+                    self._tap(data)
+                if not self._write(poll, output, data):
+                    return
+        finally:
+            output.close()
 
-    def _write(self, poll: select.poll, data: bytes) -> bool:
+    def _write(self, poll: select.poll, output: Output, data: bytes) -> bool:
         view = memoryview(data)
+        wait = output.must_poll
         while view:
-            if any(fd == self._abort_read for fd, _events in poll.poll()):
+            if wait and any(fd == self._abort_read for fd, _events in poll.poll()):
                 return False
+            # Whatever did not take all of it is full.
+            wait = True
             try:
-                written = os.write(self._fd, view[:_PIECE_BYTES])
+                written = output.write(view)
             except BlockingIOError:
                 continue
             except OSError as error:

@@ -10,7 +10,14 @@ import attrs
 
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.model import ModelEvent, ModelRequest
-from term2_acp.agent.ports import CallPlan, ShellResult, ToolContext, ToolKind, ToolOutcome
+from term2_acp.agent.ports import (
+    CallPlan,
+    ShellResult,
+    ToolContext,
+    ToolKind,
+    ToolOutcome,
+    nothing_waits,
+)
 from term2_acp.eventlog import Event
 from term2_acp.permissions import PermissionQuestion
 from term2_acp.tools.parameters import parameter
@@ -95,7 +102,10 @@ class ScriptedProvider:
         self.closed = 0
 
     def stream(
-        self, request: ModelRequest, cancel: CancelToken
+        self,
+        request: ModelRequest,
+        cancel: CancelToken,
+        before_wait: Callable[[], None] = nothing_waits,
     ) -> Generator[ModelEvent, None, None]:
         """Yield the next step."""
         self.requests.append(request)
@@ -104,6 +114,7 @@ class ScriptedProvider:
                 if isinstance(item, Exception):
                     raise item
                 if callable(item):
+                    before_wait()
                     item()
                 else:
                     yield item

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from term2_acp.agent.cancel import CancelToken
+from term2_acp.rpc.framing import encode
 from term2_acp.rpc.outbox import (
     ESSENTIAL_BYTES,
     MERGE_BYTES,
@@ -28,7 +29,7 @@ SESSIONS = ("a", "b", "c")
 
 def chunk(session, key, text):
     """A chunk whose message says what it is."""
-    return Chunk(key, text, lambda joined: {"session": session, "key": key, "text": joined})
+    return Chunk(key, text, lambda joined: encode({"session": session, "key": key, "text": joined}))
 
 
 def no_overflow():
@@ -152,7 +153,7 @@ def test_bytes_are_merged_as_bytes():
     outbox = Outbox(no_overflow)
     outbox.put_update("filler", {"text": "x" * MERGE_BYTES})
     for data in (b"\xf0\x9f", b"\x99\x82"):
-        outbox.put_chunk("a", Chunk("t", data, lambda joined: {"text": joined.decode()}))
+        outbox.put_chunk("a", Chunk("t", data, lambda joined: encode({"text": joined.decode()})))
     assert "🙂" == drain(outbox)[-1]["text"]
 
 
