@@ -5,7 +5,8 @@ ARGS ?=
 
 export PYTHON
 
-.PHONY: help setup demo test fuzz-permissions interop lint format types check package smoke clean
+.PHONY: help setup demo test fuzz-permissions interop lint format types check package smoke
+.PHONY: bench profile soak clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +44,15 @@ package: setup ## Build sdist and wheel, install them afresh and run what was in
 
 smoke: setup ## One exchange with the offline model, told in a line of JSON
 	@$(BIN)/python scripts/smoke
+
+bench: setup ## Measure against floors and peers; ARGS="--only NAME --json FILE"
+	@PYTHONPATH=scripts $(BIN)/python -m bench $(ARGS)
+
+profile: setup ## Show where start-up and turns spend their time; ARGS="startup turn writer"
+	@PYTHONPATH=scripts $(BIN)/python -m bench.profiles $(ARGS)
+
+soak: setup ## Live with a bad editor and a bad model; ARGS="--seconds 60 --seed WORD"
+	@PYTHONPATH=scripts $(BIN)/python -m soak $(ARGS)
 
 clean: ## Remove .venv and everything else that the targets made
 	@rm -rf .venv .venv-interop tests/interop/node_modules build dist *.egg-info

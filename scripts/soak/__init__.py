@@ -1,0 +1,1 @@
+"""Soak: a server that lives under an editor, and with a model, that behave badly."""
