@@ -125,11 +125,26 @@ class ChangeKind(StrEnum):
 
 @attrs.frozen
 class FileChange:
-    """One changed file, whole texts; `old` is None for a new file, `new` for a deleted one."""
+    """
+    One changed file; of a large one only the changed region, as whole lines.
+
+    Args:
+        path: absolute.
+        old: its text, without byte order mark; None for a new file.
+        new: the text that it has now; None for a deleted file.
+        first_line: the line in which both begin.
+        left_out: so many characters were too many to be kept; the texts are empty then.
+        has_bom: the file begins with a byte order mark in UTF-8.
+        is_executable: as its mode says.
+    """
 
     path: str
     old: str | None
     new: str | None
+    first_line: int = 1
+    left_out: int = 0
+    has_bom: bool = False
+    is_executable: bool = False
 
     @property
     def kind(self) -> ChangeKind:

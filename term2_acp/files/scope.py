@@ -48,6 +48,11 @@ class FileEdit:
             return Knowledge.UNSEEN
         return self._ledger.compare(self.path, self.state.data)
 
+    @property
+    def is_executable(self) -> bool:
+        """Whether the file is there and its owner may run it."""
+        return self.state is not None and bool(self.state.status.st_mode & stat.S_IXUSR)
+
     def write(self, data: bytes) -> None:
         """
         Make `data` the content of the file, or make the file with its missing folders.

@@ -18,8 +18,7 @@ _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 # Escape, backspace and form feed turn up in texts; the other control characters do not.
 _CONTROLS = re.compile(rb"[\x01-\x07\x0e-\x1a\x1c-\x1f]")
-_ESCAPED = re.compile("[\udc80-\udcff]")
-_NOT_ASCII = re.compile("[^\x00-\x7f]")
+_NOT_ASCII = bytes(range(0x80, 0x100))
 
 
 @attrs.frozen
@@ -37,6 +36,11 @@ class TextFormat:
     encoding: str = "utf-8"
     bom: bytes = b""
     errors: str = "strict"
+
+    @property
+    def is_utf8_with_bom(self) -> bool:
+        """Whether the byte order mark is a character of the text as others read it."""
+        return self.bom == codecs.BOM_UTF8
 
     def encode(self, text: str) -> bytes:
         """
@@ -99,9 +103,10 @@ def _decode_utf16(data: bytes, stored: TextFormat) -> TextFile:
 
 
 def _decode_other(body: bytes, bom: bytes) -> TextFile:
-    text = body.decode(errors="surrogateescape")
-    if bom or len(_ESCAPED.findall(text)) < len(_NOT_ASCII.findall(text)):
+    valid = len(body.decode(errors="ignore"))
+    if bom or valid > len(body.translate(None, _NOT_ASCII)):
         # Some of it is UTF-8, so all of it was meant to be.
+        text = body.decode(errors="surrogateescape")
         return TextFile(text, TextFormat(bom=bom, errors="surrogateescape"))
     try:
         return TextFile(body.decode("cp1252"), TextFormat("cp1252"))

@@ -25,19 +25,25 @@ def _section(change: FileChange) -> Iterator[str]:
     if change.old == change.new:
         return
     path = _quote(change.path)
+    mode = "100755" if change.is_executable else "100644"
     yield f"diff --git {path} {path}\n"
     if change.old is None:
-        yield "new file mode 100644\n"
+        yield f"new file mode {mode}\n"
     elif change.new is None:
-        yield "deleted file mode 100644\n"
-    old, new = _lines(change.old or ""), _lines(change.new or "")
+        yield f"deleted file mode {mode}\n"
+    old, new = _lines(change.old, change), _lines(change.new, change)
+    # Also for an empty file: without these git does not take an absolute path.
     yield f"--- {'/dev/null' if change.old is None else path}\n"
     yield f"+++ {'/dev/null' if change.new is None else path}\n"
-    yield from _hunks(old, new)
+    yield from _hunks(old, new, change.first_line - 1)
 
 
-def _lines(text: str) -> list[str]:
+def _lines(text: str | None, change: FileChange) -> list[str]:
     """Lines with their ends; only a line feed ends a line in a patch."""
+    if text is None:
+        return []
+    if change.has_bom and change.first_line == 1:
+        text = f"\ufeff{text}"
     lines = [f"{line}\n" for line in text.split("\n")]
     last = lines.pop()
     return [*lines, last[:-1]] if last != "\n" else lines
@@ -58,10 +64,10 @@ def _quote(path: str) -> str:
     return f'"{quoted}"'
 
 
-def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+def _hunks(old: Sequence[str], new: Sequence[str], before: int) -> Iterator[str]:
     for group in _groups(old, new):
-        old_start, old_end = group[0][1], group[-1][2]
-        new_start, new_end = group[0][3], group[-1][4]
+        old_start, old_end = before + group[0][1], before + group[-1][2]
+        new_start, new_end = before + group[0][3], before + group[-1][4]
         yield f"@@ -{_range(old_start, old_end)} +{_range(new_start, new_end)} @@\n"
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":

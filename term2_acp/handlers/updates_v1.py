@@ -28,7 +28,6 @@ from term2_acp.eventlog import (
     UserMessage,
 )
 from term2_acp.handlers.blocks import to_blocks, to_locations, to_plan_entries
-from term2_acp.handlers.difference import common_ends
 from term2_acp.handlers.notifications import Notifications
 from term2_acp.replay import AgentMessageItem, Item, TerminalItem, ToolCallItem
 from term2_acp.wire import shared, v1
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 OUTPUT_BYTES = 64 * 1024
 """So much of a command's output is shown as the call's text: head and tail."""
-_WHOLE_TEXT = 1024 * 1024
-_CONTEXT = 2000
 
 
 @attrs.define
@@ -254,27 +251,16 @@ def _content(
                 if texts.get(terminal_id):
                     shown.append(_text(texts[terminal_id]))
             case ports.DiffContent(changes):
-                shown += [_diff(change) for change in changes]
+                shown += [
+                    v1.Diff(change.path, change.old, change.new or "")
+                    for change in changes
+                    if not change.left_out
+                ]
     return tuple(shown)
 
 
 def _text(text: str) -> shared.Content:
     return shared.Content(shared.TextContent(text))
-
-
-def _diff(change: ports.FileChange) -> v1.Diff:
-    old, new = change.old, change.new or ""
-    if old is not None and len(old) + len(new) > _WHOLE_TEXT:
-        old, new = _changed_region(old, new)
-    return v1.Diff(change.path, old, new)
-
-
-def _changed_region(old: str, new: str) -> tuple[str, str]:
-    """Both texts from a little before the first difference to a little after the last."""
-    head, tail = common_ends(old, new)
-    start = old.rfind("\n", 0, max(head - _CONTEXT, 0)) + 1
-    keep = max(tail - _CONTEXT, 0)
-    return old[start : len(old) - keep], new[start : len(new) - keep]
 
 
 def _output_text(data: bytes, omitted: int) -> str:

@@ -216,9 +216,10 @@ def _content_item(item: ports.ToolContent) -> v2.ToolCallContent:
         case ports.TerminalContent(terminal_id):
             return v2.Terminal(terminal_id)
         case ports.DiffContent(changes):
+            shown = [change for change in changes if not change.left_out]
             return v2.Diff(
                 tuple(v2.DiffChange(change.kind, change.path, "text") for change in changes),
-                v2.DiffPatch("git_patch", git_patch(changes)),
+                v2.DiffPatch("git_patch", git_patch(shown)) if shown else None,
             )
 
 

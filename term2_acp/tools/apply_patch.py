@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 
@@ -12,7 +12,6 @@ from term2_acp.agent.ports import (
     Access,
     AccessMode,
     CallPlan,
-    DiffContent,
     FileChange,
     Location,
     ToolContext,
@@ -25,8 +24,9 @@ from term2_acp.files.errors import file_errors
 from term2_acp.files.scope import FileEdit
 from term2_acp.files.text import TextFile, TextFormat, decode_text
 from term2_acp.surrogates import replace_lone_surrogates
-from term2_acp.tools.bounds import title_line
-from term2_acp.tools.edits import LARGEST_EDIT, refuse_redacted, refuse_stale
+from term2_acp.tools.bounds import LARGEST_FILE, title_line
+from term2_acp.tools.changes import diff_content, file_change
+from term2_acp.tools.edits import refuse_redacted, refuse_stale
 from term2_acp.tools.hunks import DiffError, Hunk, Mark, parse_diff
 from term2_acp.tools.parameters import parameter
 from term2_acp.tools.placing import apply_hunks
@@ -34,7 +34,6 @@ from term2_acp.tools.replacing import first_difference
 from term2_acp.workspace import Workspace
 
 MOST_OPERATIONS = 100
-_LARGEST_PATCH = 64 << 20
 _BOM = "\ufeff"
 
 
@@ -130,18 +129,19 @@ class ApplyPatch:
             # One order for everybody, so that two calls never wait for each other.
             for path in sorted(operation.path for operation in operations):
                 edits[path] = edit = stack.enter_context(
-                    context.files.edit(path, limit=LARGEST_EDIT, cancel=context.cancel)
+                    context.files.edit(path, limit=LARGEST_FILE, cancel=context.cancel)
                 )
                 size += 0 if edit.state is None else len(edit.state.data)
-                if size > _LARGEST_PATCH:
+                if size > LARGEST_FILE:
                     raise ToolError(
-                        f"the files are larger than {_LARGEST_PATCH >> 20} MiB together; "
+                        f"the files are larger than {LARGEST_FILE >> 20} MiB together; "
                         "nothing was changed. Patch fewer of them in one call."
                     )
             results = []
+            check = context.cancel.raise_if_cancelled
             for operation in operations:
-                context.cancel.raise_if_cancelled()
-                results.append(_prepare(operation, edits[operation.path]))
+                check()
+                results.append(_prepare(operation, edits[operation.path], check))
             change_all([result.planned for result in results])
         return _outcome(results)
 
@@ -188,7 +188,7 @@ def _hunks(given: OperationParams, where: str) -> tuple[Hunk, ...]:
     return hunks
 
 
-def _prepare(operation: _Operation, edit: FileEdit) -> _Result:
+def _prepare(operation: _Operation, edit: FileEdit, check: Callable[[], None]) -> _Result:
     """Work out one operation, without changing anything."""
     shown = edit.shown
     if operation.type is OperationType.CREATE:
@@ -197,10 +197,10 @@ def _prepare(operation: _Operation, edit: FileEdit) -> _Result:
                 f"cannot create {shown}: it exists already; nothing was changed. "
                 "Use update_file to change it."
             )
-        text = _patched("", operation, shown)
+        text = _patched("", operation, shown, check)
         with file_errors("create", shown):
             data = TextFormat().encode(text)
-        change = FileChange(edit.path, None, replace_lone_surrogates(text))
+        change = file_change(edit, None, text)
         return _Result(PlannedChange(edit, data), change, 1, f"created {shown}")
     if edit.state is None:
         raise ToolError(
@@ -211,33 +211,36 @@ def _prepare(operation: _Operation, edit: FileEdit) -> _Result:
     with file_errors("patch", shown):
         old = decode_text(edit.state.data)
     if operation.type is OperationType.DELETE:
-        return _deleted(operation, edit, old)
-    text = _patched(old.text, _for_file(operation, old), shown)
+        return _deleted(operation, edit, old, check)
+    text = _patched(old.text, _for_file(operation, old), shown, check)
     if text == old.text:
         raise ToolError(f"{operation.where}.diff leaves {shown} as it is; nothing was changed.")
     with file_errors("patch", shown):
         data = old.format.encode(text)
-    change = FileChange(edit.path, replace_lone_surrogates(old.text), replace_lone_surrogates(text))
+    change = file_change(edit, old, text)
     count = len(operation.hunks)
     report = f"updated {shown} ({count} hunk{'s' * (count > 1)})"
     return _Result(PlannedChange(edit, data), change, first_difference(old.text, text), report)
 
 
-def _deleted(operation: _Operation, edit: FileEdit, old: TextFile) -> _Result:
-    if operation.hunks and _patched(old.text, _for_file(operation, old), edit.shown):
+def _deleted(
+    operation: _Operation, edit: FileEdit, old: TextFile, check: Callable[[], None]
+) -> _Result:
+    removes = _for_file(operation, old)
+    if operation.hunks and _patched(old.text, removes, edit.shown, check):
         raise ToolError(
             f"{operation.where}.diff does not remove every line of {edit.shown}; nothing was "
             "changed. Leave the diff out to delete the file, or use update_file to edit it."
         )
-    change = FileChange(edit.path, replace_lone_surrogates(old.text), None)
+    change = file_change(edit, old, None)
     return _Result(PlannedChange(edit, None), change, 1, f"deleted {edit.shown}")
 
 
-def _patched(text: str, operation: _Operation, shown: str) -> str:
+def _patched(text: str, operation: _Operation, shown: str, check: Callable[[], None]) -> str:
     if not operation.hunks:
         return ""
     try:
-        return apply_hunks(text, operation.hunks)
+        return apply_hunks(text, operation.hunks, check)
     except DiffError as error:
         raise ToolError(
             replace_lone_surrogates(
@@ -259,6 +262,6 @@ def _outcome(results: Sequence[_Result]) -> ToolOutcome:
     """Report the patch: a line for each file to the model, the whole texts to the user."""
     return ToolOutcome(
         f"The patch is applied: {', '.join(result.text for result in results)}.",
-        content=(DiffContent(tuple(result.change for result in results)),),
+        content=diff_content(result.change for result in results),
         locations=tuple(Location(result.change.path, result.line) for result in results),
     )

@@ -16,6 +16,9 @@ import attrs
 RESULT_LIMIT = 60_000
 """The most characters that a tool tells the model."""
 
+LARGEST_FILE = 64 << 20
+"""The largest file that is read or edited, in bytes."""
+
 _TITLE_LIMIT = 120
 _CONTINUATION = range(0x80, 0xC0)
 # How far from where it should be a text is cut rather than next to a blank or a quote.

@@ -18,8 +18,8 @@ from term2_acp.files.errors import file_errors
 from term2_acp.files.ledger import Knowledge
 from term2_acp.files.scope import FileEdit
 from term2_acp.files.text import TextFile, TextFormat, decode_text
-from term2_acp.tools.bounds import title_line
-from term2_acp.tools.edits import LARGEST_EDIT, edit_outcome, refuse_redacted, refuse_stale
+from term2_acp.tools.bounds import LARGEST_FILE, title_line
+from term2_acp.tools.edits import edit_outcome, refuse_redacted, refuse_stale
 from term2_acp.tools.parameters import parameter
 from term2_acp.workspace import Workspace
 
@@ -62,14 +62,14 @@ class CreateFile:
         """Write; see `Tool.run`."""
         path = context.workspace.resolve_file(params.path)
         shown = context.workspace.display(path)
-        with context.files.edit(path, limit=LARGEST_EDIT, cancel=context.cancel) as edit:
+        with context.files.edit(path, limit=LARGEST_FILE, cancel=context.cancel) as edit:
             if edit.state is None:
                 refuse_redacted("", params.content, "content")
                 with file_errors("write", shown):
                     data = TextFormat().encode(params.content)
                 context.cancel.raise_if_cancelled()
                 edit.write(data)
-                return edit_outcome(path, None, params.content, f"Created {shown}.")
+                return edit_outcome(edit, None, params.content, f"Created {shown}.")
             _refuse_blind(params, edit, shown)
             with file_errors("overwrite", shown):
                 old = decode_text(edit.state.data)
@@ -79,7 +79,7 @@ class CreateFile:
                 data = old.format.encode(new)
             context.cancel.raise_if_cancelled()
             edit.write(data)
-            return edit_outcome(path, old.text, new, f"Replaced the content of {shown}.")
+            return edit_outcome(edit, old, new, f"Replaced the content of {shown}.")
 
 
 def _refuse_blind(params: CreateFileParams, edit: FileEdit, shown: str) -> None:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from term2_acp.agent.ports import (
-    DiffContent,
-    FileChange,
-    Location,
-    ToolError,
-    ToolOutcome,
-)
+from term2_acp.agent.ports import Location, ToolError, ToolOutcome
 from term2_acp.files.ledger import Knowledge
 from term2_acp.files.scope import FileEdit
+from term2_acp.files.text import TextFile
 from term2_acp.redaction import MARKER
-from term2_acp.surrogates import replace_lone_surrogates
+from term2_acp.tools.changes import diff_content, file_change
 from term2_acp.tools.replacing import first_difference
-
-LARGEST_EDIT = 16 << 20
-"""The largest file that is edited, in bytes."""
 
 
 def refuse_redacted(old: str, new: str, where: str) -> None:
@@ -53,10 +45,8 @@ def refuse_stale(edit: FileEdit, shown: str) -> None:
         )
 
 
-def edit_outcome(path: str, old: str | None, new: str, text: str) -> ToolOutcome:
-    """Report an edit: `text` to the model, the whole old and new texts to the user."""
-    before = None if old is None else replace_lone_surrogates(old)
-    after = replace_lone_surrogates(new)
-    change = FileChange(path, before, after)
-    line = 1 if old is None else first_difference(old, new)
-    return ToolOutcome(text, content=(DiffContent((change,)),), locations=(Location(path, line),))
+def edit_outcome(edit: FileEdit, old: TextFile | None, new: str, text: str) -> ToolOutcome:
+    """Report an edit: `text` to the model, the change to the user."""
+    change = file_change(edit, old, new)
+    line = 1 if old is None else first_difference(old.text, new)
+    return ToolOutcome(text, content=diff_content([change]), locations=(Location(edit.path, line),))

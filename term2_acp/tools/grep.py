@@ -19,7 +19,7 @@ from term2_acp.files.errors import FileRefusedError, file_errors
 from term2_acp.files.folder import EntryKind
 from term2_acp.files.text import decode_text
 from term2_acp.surrogates import replace_lone_surrogates
-from term2_acp.tools.bounds import keep_ends, title_line
+from term2_acp.tools.bounds import LARGEST_FILE, keep_ends, title_line
 from term2_acp.tools.file_filter import FileFilter
 from term2_acp.tools.line_pattern import LinePattern, SlowPatternError
 from term2_acp.tools.parameters import parameter
@@ -27,7 +27,6 @@ from term2_acp.tools.walking import Found, WalkGaps, is_folder, walk
 from term2_acp.workspace import Workspace
 
 _LONGEST_S = 20.0
-_LARGEST_FILE = 16 << 20
 
 
 @attrs.frozen
@@ -125,7 +124,7 @@ class _Search:
     def _search(self) -> None:
         if not is_folder(self.context, self.root):
             shown = self.context.workspace.display(self.root)
-            data = self.context.files.read(self.root, limit=_LARGEST_FILE)
+            data = self.context.files.read(self.root, limit=LARGEST_FILE)
             with file_errors("search", shown):
                 self._search_text(shown, decode_text(data).text)
             return
@@ -144,7 +143,7 @@ class _Search:
 
     def _search_file(self, item: Found) -> None:
         try:
-            data = item.read(limit=_LARGEST_FILE)
+            data = item.read(limit=LARGEST_FILE)
         except (OSError, FileRefusedError):
             self.left_out += 1
             return

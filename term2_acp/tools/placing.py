@@ -5,79 +5,77 @@ A hunk goes where its context and removed lines are, exactly and next to each ot
 such places the order of the hunks leaves those that are possible; if that is more than one,
 only a header with right counts may choose among them. Kept lines keep their line breaks, new
 lines are written with those of the lines that they replace, or of their neighbours.
+
+Only the lines of hunks are taken apart: a file may have millions of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
 from term2_acp.tools.hunks import DiffError, Hunk, HunkLine, Mark
 from term2_acp.tools.near_misses import near_misses
+from term2_acp.tools.replacing import LineText
 
 _MOST_PLACES = 1000
 _MOST_NAMED = 10
 
 
 @attrs.frozen
-class FileLines:
-    """The lines of a text, and how each of them ends."""
+class Placed:
+    """A hunk and where it goes: the index of its first line, and the token that it starts at."""
 
-    texts: list[str]
-    endings: list[str]
-
-    @classmethod
-    def of(cls, raw: str) -> FileLines:
-        """Read a text; a CR on its own ends lines only where nothing else does."""
-        if "\n" not in raw and "\r" in raw:
-            *texts, last = raw.split("\r")
-            endings = ["\r"] * len(texts)
-        else:
-            *broken, last = raw.split("\n")
-            endings = ["\r\n" if line.endswith("\r") else "\n" for line in broken]
-            texts = [line.removesuffix("\r") for line in broken]
-        if last:
-            texts.append(last)
-            endings.append("")
-        return cls(texts, endings)
-
-    def ending_near(self, index: int) -> str:
-        """Return how the line at an index ends, or the nearest before it that ends at all."""
-        before = range(min(index, len(self.endings)) - 1, -1, -1)
-        near = (self.endings[at] for at in (index, *before[:2]) if at < len(self.endings))
-        return next((ending for ending in near if ending), "\n")
+    hunk: Hunk
+    line: int
+    start: int
 
 
-def apply_hunks(raw: str, hunks: Sequence[Hunk]) -> str:
+def apply_hunks(raw: str, hunks: Sequence[Hunk], check: Callable[[], None] = lambda: None) -> str:
     """
     Return the text with every hunk applied.
+
+    Args:
+        raw: the text.
+        hunks: in the order of the text.
+        check: called at each hunk; stops it by raising.
 
     Raises:
         DiffError: a hunk fits nowhere or in several places; the text says which, and where
             in the file something like it is.
     """
-    lines = FileLines.of(raw)
-    new = FileLines([], [])
+    lines = LineText.of(raw)
+    pieces: list[str] = []
     done = 0
-    for hunk, start in zip(hunks, place(lines, hunks), strict=True):
-        new.texts.extend(lines.texts[done:start])
-        new.endings.extend(lines.endings[done:start])
-        done = _apply(hunk, lines, start, new)
-    new.texts.extend(lines.texts[done:])
-    new.endings.extend(lines.endings[done:])
-    _end(new, lines, hunks[-1].final_newline)
-    return "".join(text + ending for text, ending in zip(new.texts, new.endings, strict=True))
+    for placed in place(lines, hunks, check):
+        check()
+        pieces.append(raw[lines.raw_position(done) : lines.raw_position(placed.start)])
+        new = _Written(lines, placed)
+        done = new.end
+        if new.reaches_end:
+            _end(pieces, new, lines)
+        pieces += [text + ending for text, ending in new.lines]
+    pieces.append(raw[lines.raw_position(done) :])
+    return "".join(pieces)
 
 
-def place(lines: FileLines, hunks: Sequence[Hunk]) -> list[int]:
+def place(
+    lines: LineText, hunks: Sequence[Hunk], check: Callable[[], None] = lambda: None
+) -> list[Placed]:
     """
-    Return the index of the first line of each hunk.
+    Return where each hunk goes.
 
     Raises:
         DiffError: as for `apply_hunks`.
     """
-    found = _in_order(hunks, [_places(lines, hunk) for hunk in hunks])
+    tokens = lines.tokens
+    around = f"\n{tokens}" if tokens.endswith("\n") else f"\n{tokens}\n"
+    starts: list[dict[int, int]] = []
+    for hunk in hunks:
+        check()
+        starts.append(_places(tokens, around, hunk))
+    found = _in_order(hunks, [list(places) for places in starts])
     chosen = [
         [hunk.start - 1] if hunk.start is not None and hunk.start - 1 in places else places
         for hunk, places in zip(hunks, found, strict=True)
@@ -91,43 +89,46 @@ def place(lines: FileLines, hunks: Sequence[Hunk]) -> list[int]:
                 f"hunk {hunk.number} is ambiguous: it fits at lines {named}{more}; "
                 "give more lines of context"
             )
-    return [places[0] for places in found]
+    return [
+        Placed(hunk, places[0], start[places[0]])
+        for hunk, places, start in zip(hunks, found, starts, strict=True)
+    ]
 
 
-def _places(lines: FileLines, hunk: Hunk) -> list[int]:
-    """Find where the old lines of a hunk are."""
+def _places(tokens: str, around: str, hunk: Hunk) -> dict[int, int]:
+    """Find where the old lines of a hunk are: the index of the first, and its token."""
     old = hunk.old
     if not old:
-        if lines.texts:
+        if tokens:
             raise DiffError(
                 f"hunk {hunk.number} has only + lines, so its place is unknown; give lines of "
                 "context before or after them"
             )
-        return [0]
-    text = "\n".join(lines.texts)
-    around, wanted = f"\n{text}\n", "\n" + "\n".join(old) + "\n"
-    places: list[int] = []
+        return {0: 0}
+    wanted = "\n" + "\n".join(old) + "\n"
+    places: dict[int, int] = {}
     line = position = 0
-    while (position := around.find(wanted, start := position)) >= 0:
+    while tokens and (position := around.find(wanted, start := position)) >= 0:
         line += around.count("\n", start, position)
-        if not hunk.at_end or line + len(old) == len(lines.texts):
-            places.append(line)
+        if not hunk.at_end or position + len(wanted) == len(around):
+            # The break before the first line is the token before it.
+            places[line] = position
         if len(places) > _MOST_PLACES:
             break
         # The break that was found counts for the next place.
         position += 1
         line += 1
     if not places:
-        raise DiffError(_missing(text, hunk))
+        raise DiffError(_missing(tokens, hunk))
     return places
 
 
-def _missing(text: str, hunk: Hunk) -> str:
+def _missing(tokens: str, hunk: Hunk) -> str:
     end = " at the end of the file" if hunk.at_end else ""
     message = f"hunk {hunk.number} does not fit: its context and removed lines are not there{end}"
-    notes = near_misses(text, "\n".join(hunk.old))
+    notes = near_misses(tokens.removesuffix("\n"), "\n".join(hunk.old))
     if not notes:
-        return f"{message}; nothing in the file is like them, so read it and copy them exactly"
+        return f"{message}; nothing like them was found, so read the file and copy them exactly"
     return f"{message}; near misses: {'; '.join(notes)}"
 
 
@@ -156,45 +157,66 @@ def _in_order(hunks: Sequence[Hunk], found: Sequence[list[int]]) -> list[list[in
     return left[::-1]
 
 
-def _apply(hunk: Hunk, lines: FileLines, start: int, new: FileLines) -> int:
-    """Write a hunk that begins at `start`; the index after its last old line."""
-    position = start
-    removed: list[str] = []
-    added: list[HunkLine] = []
+class _Written:
+    """
+    The lines that a hunk leaves, each with how it ends.
 
-    def write_added() -> None:
-        ending = next((e for e in removed if e), "") or lines.ending_near(position)
-        for index, line in enumerate(added):
+    Args:
+        text: the file.
+        placed: the hunk.
+    """
+
+    def __init__(self, text: LineText, placed: Placed) -> None:
+        self._text = text
+        self._removed: list[str] = []
+        self._added: list[HunkLine] = []
+        self.lines: list[tuple[str, str]] = []
+        self.final_newline = placed.hunk.final_newline
+        # The token at which the next of the old lines starts.
+        self.end = placed.start
+        for line in placed.hunk.lines:
+            if line.mark is Mark.ADDED:
+                self._added.append(line)
+                continue
+            ending, after = self._ending_of(line)
+            if line.mark is Mark.REMOVED:
+                self._removed.append(ending)
+            else:
+                self._write_added()
+                self.lines.append((line.text, ending))
+            self.end = after
+        self._write_added()
+
+    @property
+    def reaches_end(self) -> bool:
+        """Whether no line of the file comes after these."""
+        return self.end >= len(self._text.tokens)
+
+    def _ending_of(self, line: HunkLine) -> tuple[str, int]:
+        position = self.end + len(line.text)
+        if position >= len(self._text.tokens):
+            return "", position
+        return self._text.ending(position), position + 1
+
+    def _write_added(self) -> None:
+        removed = self._removed
+        ending = next((e for e in removed if e), "") or self._text.ending_near(self.end)
+        for index, line in enumerate(self._added):
             ending = (removed[index] if index < len(removed) else "") or ending
-            new.texts.append(line.text)
-            new.endings.append(ending)
-        removed.clear()
-        added.clear()
-
-    for line in hunk.lines:
-        if line.mark is Mark.ADDED:
-            added.append(line)
-            continue
-        if line.mark is Mark.REMOVED:
-            removed.append(lines.endings[position])
-        else:
-            write_added()
-            new.texts.append(lines.texts[position])
-            new.endings.append(lines.endings[position])
-        position += 1
-    write_added()
-    return position
+            self.lines.append((line.text, ending))
+        self._removed, self._added = [], []
 
 
-def _end(new: FileLines, old: FileLines, wanted: bool | None) -> None:
+def _end(before: list[str], new: _Written, old: LineText) -> None:
     """End all lines but the last, and that as the diff says or else as the file did."""
-    for index, ending in enumerate(new.endings[:-1]):
-        if not ending:
-            new.endings[index] = old.ending_near(len(old.endings) - 1)
-    if not new.texts:
-        return
-    ends = wanted if wanted is not None else not old.endings or bool(old.endings[-1])
-    if not ends:
-        new.endings[-1] = ""
-    elif not new.endings[-1]:
-        new.endings[-1] = old.ending_near(len(old.endings) - 1)
+    near = old.ending_near(len(old.tokens))
+    lines = [(text, ending or near) for text, ending in new.lines]
+    wanted = new.final_newline
+    ends = wanted if wanted is not None else not old.tokens or old.tokens.endswith("\n")
+    if not ends and lines:
+        lines[-1] = (lines[-1][0], "")
+    elif not ends:
+        last = max((index for index, piece in enumerate(before) if piece), default=None)
+        if last is not None:
+            before[last] = before[last].removesuffix("\n").removesuffix("\r")
+    new.lines = lines

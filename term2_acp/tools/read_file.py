@@ -17,12 +17,12 @@ from term2_acp.agent.ports import (
 from term2_acp.files.errors import file_errors
 from term2_acp.files.text import decode_text
 from term2_acp.surrogates import replace_lone_surrogates
-from term2_acp.tools.bounds import cut_note, integer_text, split_ends, title_line
+from term2_acp.tools.bounds import LARGEST_FILE, cut_note, integer_text, split_ends, title_line
 from term2_acp.tools.parameters import parameter
 from term2_acp.workspace import Workspace
 
-_LARGEST_FILE = 32 << 20
 _LAST_LINE = 1 << 31
+_BLOCK = 1 << 16
 
 
 @attrs.frozen
@@ -58,7 +58,7 @@ class ReadFile:
         """Read; see `Tool.run`."""
         path = context.workspace.resolve_file(params.path)
         shown = context.workspace.display(path)
-        data = context.files.read(path, limit=_LARGEST_FILE)
+        data = context.files.read(path, limit=LARGEST_FILE)
         with file_errors("read", shown):
             text = decode_text(data).text
         report, whole = _report(params, text, shown)
@@ -71,8 +71,7 @@ def _report(params: ReadFileParams, text: str, shown: str) -> tuple[str, bool]:
     if params.start_line is None and params.end_line is None:
         bounded = _bounded(text, 1)
         return bounded if text else f"[{shown} is empty]", bounded == text
-    lines = text.split("\n")
-    total = len(lines) - (not lines[-1])
+    total = text.count("\n") + (not text.endswith("\n") and bool(text))
     first = 1 if params.start_line is None else params.start_line
     last = total if params.end_line is None else min(params.end_line, total)
     if not 1 <= first <= total:
@@ -85,10 +84,25 @@ def _report(params: ReadFileParams, text: str, shown: str) -> tuple[str, bool]:
             f"end_line {integer_text(last)} is before start_line {first}; "
             f"{shown} has {total} lines."
         )
-    chosen = "\n".join(lines[first - 1 : last])
+    start = _after_breaks(text, first - 1, 0)
+    chosen = text[start : _after_breaks(text, last - first + 1, start)].removesuffix("\n")
     bounded = _bounded(chosen, first)
     whole = bounded == chosen and (first, last) == (1, total)
     return f"{bounded}\n[lines {first} to {last} of {total} of {shown}]", whole
+
+
+def _after_breaks(text: str, count: int, start: int) -> int:
+    """Return the position behind so many line breaks from `start` on, at most the end."""
+    position = start
+    while position < len(text):
+        # Blocks are counted much faster than single line breaks are found.
+        inside = text.count("\n", position, position + _BLOCK)
+        if inside >= count:
+            break
+        position, count = position + _BLOCK, count - inside
+    for _ in range(count):
+        position = text.find("\n", position) + 1 or len(text)
+    return position
 
 
 def _bounded(text: str, first: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from itertools import islice
 
@@ -21,8 +22,8 @@ from term2_acp.files.errors import file_errors
 from term2_acp.files.scope import FileEdit
 from term2_acp.files.text import TextFile, decode_text
 from term2_acp.surrogates import replace_lone_surrogates
-from term2_acp.tools.bounds import title_line
-from term2_acp.tools.edits import LARGEST_EDIT, edit_outcome, refuse_redacted, refuse_stale
+from term2_acp.tools.bounds import LARGEST_FILE, title_line
+from term2_acp.tools.edits import edit_outcome, refuse_redacted, refuse_stale
 from term2_acp.tools.near_misses import near_misses
 from term2_acp.tools.parameters import parameter
 from term2_acp.tools.replacing import (
@@ -86,7 +87,7 @@ class SearchReplace:
         _check(params)
         path = context.workspace.resolve_file(params.path)
         shown = context.workspace.display(path)
-        with context.files.edit(path, limit=LARGEST_EDIT, cancel=context.cancel) as edit:
+        with context.files.edit(path, limit=LARGEST_FILE, cancel=context.cancel) as edit:
             old = _read(edit, shown)
             text, count = old.text, 0
             check = context.cancel.raise_if_cancelled
@@ -104,7 +105,7 @@ class SearchReplace:
         line = first_difference(old.text, text)
         places_text = "1 place" if count == 1 else f"{count} places"
         report = f"Edited {shown}: {places_text} replaced, the first change is in line {line}."
-        return edit_outcome(path, old.text, text, report)
+        return edit_outcome(edit, old, text, report)
 
 
 def _check(params: SearchReplaceParams) -> None:
@@ -148,31 +149,36 @@ def _replace(
 ) -> tuple[str, int]:
     """Return the text after one replacement, and in how many places it was made."""
     lines = LineText.of(text)
-    found = lines.find(replacement.search_content, overlapping=not replacement.replace_all)
+    search, new = replacement.search_content, replacement.replace_content
     if replacement.replace_all:
-        matches = []
-        for match in found:
-            check()
-            matches.append(match)
-    else:
-        matches = list(islice(found, _MOST_LINES_NAMED + 1))
-    if not matches:
-        raise ToolError(_missing(lines, replacement.search_content, where, shown))
-    if len(matches) > 1 and not replacement.replace_all:
-        raise ToolError(_not_unique(lines, matches, where, shown))
-    return lines.replaced(matches, replacement.replace_content, check), len(matches)
+        done = lines.replaced_everywhere(search, new)
+        if done is None:
+            starts = array("L", (match.start for match in lines.find(search, overlapping=False)))
+            size = len(lines.tokens_of(search))
+            matches = (Match(start, start + size) for start in starts)
+            done = lines.replaced(matches, new, check), len(starts)
+        if not done[1]:
+            raise ToolError(_missing(lines, search, where, shown))
+        return done
+    found = list(islice(lines.find(search), _MOST_LINES_NAMED + 1))
+    if not found:
+        raise ToolError(_missing(lines, search, where, shown))
+    if len(found) > 1:
+        raise ToolError(_not_unique(lines, found, where, shown))
+    return lines.replaced(found, new, check), 1
 
 
 def _missing(lines: LineText, search: str, where: str, shown: str) -> str:
     message = f"{where}.search_content is not in {shown}; nothing was changed."
     notes = near_misses(lines.tokens, lines.tokens_of(search))
     if not notes:
-        return f"{message} Nothing in the file is like it; read the file and copy the text exactly."
+        return f"{message} Nothing like it was found; read the file and copy the text exactly."
     return replace_lone_surrogates(f"{message} Near misses: {'; '.join(notes)}.")
 
 
 def _not_unique(lines: LineText, matches: list[Match], where: str, shown: str) -> str:
-    named = ", ".join(str(lines.line_of(match.start)) for match in matches[:_MOST_LINES_NAMED])
+    numbers = [str(lines.line_of(match.start)) for match in matches[:_MOST_LINES_NAMED]]
+    named = ", ".join(dict.fromkeys(numbers))
     more = " and more" if len(matches) > _MOST_LINES_NAMED else ""
     return (
         f"{where}.search_content is not unique in {shown}: it is in lines {named}{more}; nothing "

@@ -54,7 +54,7 @@ class TestPlaces:
         """Which hunk, and which line of the file comes closest."""
         with pytest.raises(DiffError, match=r"hunk 2 does not fit.*near misses: line 3 \(only wh"):
             applied("a\nb\n\tfoo(1)\n", "-a\n+A\n@@\n-  foo(1)\n+bar\n")
-        with pytest.raises(DiffError, match="nothing in the file is like them"):
+        with pytest.raises(DiffError, match="nothing like them was found"):
             applied("a\n", "-something else\n+y\n")
 
     def test_hunks_in_the_wrong_order_are_refused(self) -> None:

@@ -13,7 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from term2_acp.agent.ports import FileChange
+from term2_acp.files import descent
+from term2_acp.files.ledger import ReadLedger
+from term2_acp.files.scope import FileEdit
+from term2_acp.files.text import decode_text
 from term2_acp.handlers.patches import git_patch
+from term2_acp.tools.changes import file_change
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = st.lists(
@@ -43,6 +48,20 @@ def edits(draw):
     return "\n".join(lines), "\n".join(changed)
 
 
+def git_apply(patch, folder):
+    """Let git apply the bytes of a patch; what it warned of."""
+    done = subprocess.run(
+        ["git", "apply", "--unsafe-paths", "-p0", "--whitespace=nowarn", "-"],
+        input=patch,
+        cwd=folder,
+        capture_output=True,
+        check=False,
+        env={"PATH": os.environ["PATH"], "HOME": folder, "GIT_CEILING_DIRECTORIES": "/"},
+    )
+    assert done.returncode == 0, f"{done.stderr.decode()}\n{patch!r}"
+    return done.stderr.decode()
+
+
 def applied(changes, folder):
     """What git makes of the old texts: the text of each path that is there afterwards."""
     for change in changes:
@@ -50,15 +69,7 @@ def applied(changes, folder):
             Path(change.path).write_bytes(change.old.encode())
     patch = git_patch(changes).encode()
     if patch:
-        done = subprocess.run(
-            ["git", "apply", "--unsafe-paths", "-p0", "--whitespace=nowarn", "-"],
-            input=patch,
-            cwd=folder,
-            capture_output=True,
-            check=False,
-            env={"PATH": os.environ["PATH"], "HOME": folder, "GIT_CEILING_DIRECTORIES": "/"},
-        )
-        assert done.returncode == 0, f"{done.stderr.decode()}\n{patch.decode()}"
+        git_apply(patch, folder)
     return {
         change.path: Path(change.path).read_bytes().decode()
         for change in changes
@@ -192,3 +203,80 @@ assert git_patch([FileChange("/data.csv", old, new)])
 def test_lines_that_repeat_do_not_stop_the_session():
     """A table of 1500 rows is compared within the second that a cancel has."""
     subprocess.run([sys.executable, "-c", SLOW], cwd=ROOT, timeout=4, check=True)
+
+
+def change_of_bytes(path, old, new):
+    """The change that the tools describe for a file, from its bytes; None for no file."""
+    state = None
+    if old is not None:
+        path.write_bytes(old)
+        with descent.open_parent(str(path)) as (folder, name):
+            state = descent.read_regular(folder, name, limit=1 << 30)
+    edit = FileEdit(str(path), state, path.name, in_place=False, ledger=ReadLedger())
+    before = None if old is None else decode_text(old)
+    return file_change(edit, before, None if new is None else decode_text(new).text)
+
+
+BOM = b"\xef\xbb\xbf"
+MANY = b"".join(b"line %d\n" % number for number in range(200_000))
+BYTES = [
+    (BOM + b"a\nb\n", BOM + b"A\nb\n", "utf-8"),
+    (BOM + b"a\nb", BOM + b"a\nB", "utf-8"),
+    (BOM + b"a\n", BOM, "utf-8"),
+    (BOM + b"a\n", None, "utf-8"),
+    (b"caf\xe9\na\n", b"caf\xe9\nb\n", "cp1252"),
+    (b"caf\xe9\n", None, "cp1252"),
+    (b"a\r\nb\r\n", b"a\r\nB\r\n", "utf-8"),
+    (MANY, MANY.replace(b"line 7\n", b"seven\n"), "utf-8"),
+    (MANY, MANY.replace(b"line 123456\n", b"b\n"), "utf-8"),
+    (MANY, MANY.replace(b"line 123456\n", b""), "utf-8"),
+    (MANY, MANY.replace(b"line 123\n", b"x\n").replace(b"line 150\n", b""), "utf-8"),
+    (MANY, MANY[:-1], "utf-8"),
+    (MANY, b"first\n" + MANY, "utf-8"),
+    (MANY, MANY + b"last", "utf-8"),
+    (BOM + MANY, BOM + MANY[1:], "utf-8"),
+    (BOM + MANY, BOM + MANY[:-9], "utf-8"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "encoding"), BYTES)
+def test_git_makes_the_new_bytes_of_the_true_old_file(tmp_path, old, new, encoding):
+    """With a byte order mark, in one byte a character, and of large files the region only."""
+    path = tmp_path / "file"
+    change = change_of_bytes(path, old, new)
+    patch = git_patch([change])
+    assert len(patch) < 2000
+    git_apply(patch.encode(encoding), str(tmp_path))
+    assert (path.read_bytes() if path.exists() else None) == new
+
+
+def test_a_deleted_program_is_deleted_with_its_mode(tmp_path):
+    """There is nothing for git to warn of."""
+    path = tmp_path / "run.sh"
+    path.write_bytes(b"true\n")
+    path.chmod(0o755)
+    change = change_of_bytes(path, b"true\n", None)
+    assert "deleted file mode 100755\n" in git_patch([change])
+    assert git_apply(git_patch([change]).encode(), str(tmp_path)) == ""
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("new", [None, "y" * (5 << 20), "y\n" * (3 << 20)])
+def test_what_is_too_much_to_be_shown_is_left_out(tmp_path, new):
+    """A file of one line, or one that is other throughout; it says how much."""
+    old = b"x" * (5 << 20)
+    change = change_of_bytes(tmp_path / "file", old, None if new is None else new.encode())
+    assert (change.old, change.new) == ("", None if new is None else "")
+    assert change.left_out == len(old) + len(new or "")
+
+
+def test_the_changed_region_has_whole_lines_and_where_they_begin(tmp_path):
+    """Three lines around the change, as far as there are any."""
+    change = change_of_bytes(tmp_path / "file", MANY, MANY.replace(b"line 99\n", b"x\n"))
+    assert (change.first_line, change.old[:8], change.new[-9:]) == (
+        97,
+        "line 96\n",
+        "line 102\n"[-9:],
+    )
+    change = change_of_bytes(tmp_path / "file", MANY, b"x" + MANY)
+    assert (change.first_line, change.old.count("\n")) == (1, 4)
