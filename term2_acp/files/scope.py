@@ -16,6 +16,7 @@ from term2_acp.files import descent, writing
 from term2_acp.files.descent import FileState
 from term2_acp.files.errors import AccessDenied, FileRefusedError, file_errors
 from term2_acp.files.folder import OpenFolder
+from term2_acp.files.hard_links import all_names_allowed
 from term2_acp.files.ledger import Knowledge, ReadLedger
 from term2_acp.files.locks import EDIT_LOCKS
 
@@ -32,7 +33,7 @@ class FileEdit:
         path: its real path.
         state: the file as it is, or None where there is none.
         shown: its path as people and models are shown it.
-        in_place: whether an existing file keeps its inode.
+        in_place: whether an existing file keeps its inode, and with it its other names.
     """
 
     path: str
@@ -47,6 +48,11 @@ class FileEdit:
         if self.state is None:
             return Knowledge.UNSEEN
         return self._ledger.compare(self.path, self.state.data)
+
+    @property
+    def leaves_other_names(self) -> bool:
+        """Whether the file has other names, which an edit does not reach."""
+        return self.state is not None and self.state.status.st_nlink > 1 and not self.in_place
 
     @property
     def is_executable(self) -> bool:
@@ -185,7 +191,25 @@ class FileScope:
                         "it is a folder, or a name that the sandbox keeps free while the code "
                         "runs; make it in a call of its own, outside of the code"
                     ) from None
-            yield FileEdit(path, state, shown, self.in_place(path), self.ledger)
+                in_place = self._keeps_inode(path, state, cancel)
+            yield FileEdit(path, state, shown, in_place, self.ledger)
+
+    def _keeps_inode(self, path: str, state: FileState | None, cancel: CancelToken) -> bool:
+        if state is None or state.status.st_nlink == 1:
+            return self.in_place(path)
+        reachable = all_names_allowed(
+            path,
+            state.status,
+            root=self.workspace.root,
+            allowed=lambda name: self.allowed(name, AccessMode.EDIT),
+            check=cancel.raise_if_cancelled,
+        )
+        if self.in_place(path) and not reachable:
+            raise FileRefusedError(
+                "it has other names (hard links) that this call may not edit; change it in a "
+                "call of its own, outside of the code"
+            )
+        return reachable
 
     def _require(self, path: str, mode: AccessMode) -> None:
         if not self.allowed(path, mode):

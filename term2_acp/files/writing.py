@@ -3,9 +3,9 @@ Putting new content into a file so that nobody ever sees half of it, and taking 
 
 New content goes into a temporary file of the same folder, which then takes the name. Three kinds
 of file are written in place instead, where the rename would break more than it guards: one with
-several hard links (each name keeps showing the same file), one whose folder takes no new files,
-and one that a running sandbox has mounted. Written in place, the old content is put back if the
-new one cannot be written whole.
+several hard links that may all be edited (each name keeps showing the same file), one whose
+folder takes no new files, and one that a running sandbox has mounted. Written in place, the old
+content is put back if the new one cannot be written whole.
 """
 
 from __future__ import annotations
@@ -44,16 +44,18 @@ def replace_content(
         name: one path component.
         old: the file as it was read; it must not have changed since.
         data: the whole new content.
-        in_place: keep the inode, also where a new file could take its name.
+        in_place: keep the inode, and with it other names that the file has; without it they
+            keep the old content.
 
     Raises:
         FileRefusedError: it is read-only, or somebody else wrote, replaced or removed it
-            meanwhile; nothing was written.
+            meanwhile, or it has other names and its folder takes no new file; nothing was
+            written.
         OSError: the content cannot be written; the old one is still there.
     """
     _require_unchanged(folder, name, old)
     _require_writable(folder, name, old)
-    if in_place or old.status.st_nlink > 1:
+    if in_place:
         _write_in_place(folder, name, old, data)
         return
     temporary = _temporary_name()
@@ -62,6 +64,11 @@ def replace_content(
     except OSError as error:
         if error.errno not in _FOLDER_CLOSED:
             raise
+        if old.status.st_nlink > 1:
+            raise FileRefusedError(
+                "it has other names (hard links) that this call may not edit, and its folder "
+                "takes no new file"
+            ) from error
         _write_in_place(folder, name, old, data)
         return
     with _discarded_after(folder, temporary, descriptor):

@@ -26,7 +26,7 @@ from term2_acp.files.text import TextFile, TextFormat, decode_text
 from term2_acp.surrogates import replace_lone_surrogates
 from term2_acp.tools.bounds import LARGEST_FILE, title_line
 from term2_acp.tools.changes import diff_content, file_change
-from term2_acp.tools.edits import refuse_redacted, refuse_stale
+from term2_acp.tools.edits import other_names_note, refuse_redacted, refuse_stale
 from term2_acp.tools.hunks import DiffError, Hunk, Mark, parse_diff
 from term2_acp.tools.parameters import parameter
 from term2_acp.tools.placing import apply_hunks
@@ -260,8 +260,9 @@ def _for_file(operation: _Operation, file: TextFile) -> _Operation:
 
 def _outcome(results: Sequence[_Result]) -> ToolOutcome:
     """Report the patch: a line for each file to the model, the whole texts to the user."""
+    notes = (other_names_note(each.planned.edit) for each in results if each.change.new is not None)
     return ToolOutcome(
-        f"The patch is applied: {', '.join(result.text for result in results)}.",
+        f"The patch is applied: {', '.join(result.text for result in results)}.{''.join(notes)}",
         content=diff_content(result.change for result in results),
         locations=tuple(Location(result.change.path, result.line) for result in results),
     )

@@ -45,8 +45,19 @@ def refuse_stale(edit: FileEdit, shown: str) -> None:
         )
 
 
+def other_names_note(edit: FileEdit) -> str:
+    """Say that other names of the file keep the old content, if there are any."""
+    if not edit.leaves_other_names:
+        return ""
+    return (
+        f" {edit.shown} had other names (hard links) that this call may not edit: they keep the "
+        "old content, and the file is now one of its own."
+    )
+
+
 def edit_outcome(edit: FileEdit, old: TextFile | None, new: str, text: str) -> ToolOutcome:
     """Report an edit: `text` to the model, the change to the user."""
     change = file_change(edit, old, new)
     line = 1 if old is None else first_difference(old.text, new)
+    text += other_names_note(edit)
     return ToolOutcome(text, content=diff_content([change]), locations=(Location(edit.path, line),))

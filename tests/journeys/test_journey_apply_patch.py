@@ -176,3 +176,24 @@ def test_a_file_that_changed_since_it_was_patched_is_left_alone(patch, project):
     assert call["status"] == "failed"
     assert "changed by somebody else" in answer
     assert (project / "a.txt").read_text() == "A\nb\nmine\n"
+
+
+def test_an_edit_does_not_reach_a_name_outside_of_the_workspace(patch, project):
+    """As a package store is linked from a workspace; names inside show the edit."""
+    store = project.parent / "store"
+    store.write_text("a\n")
+    store.chmod(0o755)
+    (project / "linked").hardlink_to(store)
+    call, told, asked = patch([{"type": "update_file", "path": "linked", "diff": "-a\n+b\n"}])
+    assert (call["status"], asked) == ("completed", [])
+    assert [store.read_text(), (project / "linked").read_text()] == ["a\n", "b\n"]
+    assert (project / "linked").stat().st_mode == store.stat().st_mode
+    assert "linked had other names (hard links) that this call may not edit" in told
+    (project / "two").hardlink_to(project / "linked")
+    _, told, _ = patch([{"type": "update_file", "path": "two", "diff": "-b\n+c\n"}])
+    assert (project / "linked").read_text() == "c\n"
+    assert "hard links" not in told
+    # Nor a protected name inside.
+    (project / ".envrc").hardlink_to(project / "two")
+    patch([{"type": "update_file", "path": "two", "diff": "-c\n+d\n"}])
+    assert [(project / name).read_text() for name in ("two", ".envrc")] == ["d\n", "c\n"]

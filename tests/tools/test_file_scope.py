@@ -15,6 +15,7 @@ import pytest
 
 from term2_acp.agent.cancel import Cancelled, CancelToken
 from term2_acp.agent.ports import AccessMode, ToolError
+from term2_acp.files import hard_links
 from term2_acp.files.errors import AccessDenied, FileRefusedError
 from term2_acp.files.folder import Entry, EntryKind
 from term2_acp.files.ledger import Knowledge
@@ -262,6 +263,41 @@ class TestWriting:
         assert (bench.root / "two").read_bytes() == b"new"
         assert path.stat().st_ino == (bench.root / "two").stat().st_ino
         assert bench.names() == ["one", "two"]
+
+    def test_a_name_outside_is_not_reached_by_an_edit(self, bench: Bench) -> None:
+        """The file becomes one of its own, with its mode; the other name keeps the content."""
+        path = bench.write("one", "old")
+        path.chmod(0o754)
+        other = bench.outside / "other"
+        os.link(path, other)
+        os.link(path, bench.root / "inside")
+        write(bench, path, b"new")
+        assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o754)
+        assert [other.read_bytes(), (bench.root / "inside").read_bytes()] == [b"old", b"old"]
+        bench.grant(bench.outside, AccessMode.EDIT)
+        write(bench, other, b"also granted")
+        assert (bench.root / "inside").read_bytes() == b"also granted"
+
+    def test_a_name_that_may_not_be_edited_is_not_reached(self, bench: Bench) -> None:
+        """Also where it is in the workspace, as a protected path is."""
+        path = bench.write("one", "old")
+        bench.hidden = bench.root / "sub"
+        bench.hidden.mkdir()
+        os.link(path, bench.hidden / "hook")
+        write(bench, path, b"new")
+        assert (bench.hidden / "hook").read_bytes() == b"old"
+
+    def test_a_search_for_names_that_is_too_long_finds_too_few(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Then no other name is reached."""
+        monkeypatch.setattr(hard_links, "MOST_ENTRIES", 5)
+        path = bench.write("z/one", "old")
+        for number in range(9):
+            bench.write(f"other{number}", "x")
+        os.link(path, bench.root / "z/two")
+        write(bench, path, b"new")
+        assert (bench.root / "z/two").read_bytes() == b"old"
 
     def test_another_reader_keeps_the_old_content_until_it_opens_again(self, bench: Bench) -> None:
         """A file with one name is replaced as a whole, never half-written in place."""
