@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from term2_acp import strictjson
+from term2_acp.dotenv import is_dotenv, secret_values
 
 MARKER = "[REDACTED]"
 MIN_LENGTH = 8
@@ -49,7 +50,8 @@ _SHAPES = {
 }
 _JWT = "eyJ"
 _PREFIXES = (*_SHAPES, _JWT)
-_TOKENS = re.compile("|".join(f"{re.escape(word)}{rest}" for word, rest in _SHAPES.items()))
+_TOKENS = {word: re.compile(re.escape(word) + rest) for word, rest in _SHAPES.items()}
+_IN_LINE = re.compile(r"[^\r\n]+")
 # Names in stylesheets and packages begin like these keys, but are not random.
 _JUDGED = "sk-"
 _RUN = re.compile(r"[A-Za-z0-9_.-]{24,}+")
@@ -91,32 +93,55 @@ class Redactor:
     def _set(self, values: set[str]) -> None:
         # The longest first: one value may begin with another.
         self._values = tuple(sorted(values, key=len, reverse=True))
-        self._known = (
-            re.compile("|".join(re.escape(value) for value in self._values))
-            if self._values
-            else None
-        )
 
     def text(self, text: str) -> str:
         """The text with every secret replaced by `MARKER`."""
-        spans = list(self._spans(text))
-        if not spans:
-            return text
-        parts, end = [], 0
-        for start, stop in _merged(spans):
-            parts += [text[end:start], MARKER]
-            end = stop
-        return "".join([*parts, text[end:]])
+        return _replaced(text, list(self._spans(text)))
+
+    def file(self, path: str, text: str) -> str:
+        """
+        The text of a file without the secrets that a part of it would not show as such.
+
+        These are private keys and other secrets of several lines, and in a `.env` file the
+        values whose names say that they are secret. There are as many lines as before.
+        """
+        spans = list(_private_keys(text))
+        for value in self._values:
+            if "\n" in value:
+                spans += _occurrences(text, value)
+        if is_dotenv(path):
+            spans += secret_values(text, _is_secret)
+        lines = (
+            (start + line.start(), start + line.end())
+            for start, stop in _merged(spans)
+            for line in _IN_LINE.finditer(text[start:stop])
+        )
+        return _replaced(text, list(lines))
+
+    def path(self, path: str, root: str) -> str:
+        """An absolute path with every secret in it replaced, but for those of the root itself."""
+        if path == root or path.startswith(root.rstrip("/") + "/"):
+            return root + self.text(path[len(root) :])
+        return self.text(path)
 
     def value(self, value: Any) -> Any:
-        """A JSON value with every secret in its strings replaced."""
+        """A JSON value with every secret in its strings replaced, also in what becomes a file."""
+        return self._value(value, self.text)
+
+    def _value(self, value: Any, redacted: Callable[[str], str]) -> Any:
         if isinstance(value, str):
-            return self.text(value)
+            return redacted(value)
         if isinstance(value, list):
-            return [self.value(item) for item in value]
+            return [self._value(item, redacted) for item in value]
         if isinstance(value, dict):
-            return {self.text(key): self.value(item) for key, item in value.items()}
+            path = value.get("path")
+            if isinstance(path, str) and is_dotenv(path):
+                redacted = self._dotenv_text
+            return {self.text(key): self._value(item, redacted) for key, item in value.items()}
         return value
+
+    def _dotenv_text(self, text: str) -> str:
+        return self.text(_replaced(text, list(secret_values(text, _is_secret))))
 
     def arguments(self, arguments: str) -> str:
         """The JSON text of a call's arguments, judged by what it means."""
@@ -151,16 +176,14 @@ class Redactor:
         return redactor
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        if self._known is not None:
-            yield from (match.span() for match in self._known.finditer(text))
-        if _KEY_BEGIN in text:
-            for match in _KEY_BLOCK.finditer(text):
-                if len(match["body"].strip()) >= _SHORTEST_BODY:
-                    yield match.span()
-        if any(prefix in text for prefix in _SHAPES):
-            for match in _TOKENS.finditer(text):
-                if not match[0].startswith(_JUDGED) or _is_random(match[0]):
-                    yield match.span()
+        for value in self._values:
+            yield from _occurrences(text, value)
+        yield from _private_keys(text)
+        for prefix, shape in _TOKENS.items():
+            if prefix in text:
+                for match in shape.finditer(text):
+                    if prefix != _JUDGED or _is_random(match[0]):
+                        yield match.span()
         if _JWT in text:
             yield from _web_tokens(text)
 
@@ -229,6 +252,30 @@ def _is_random(text: str) -> bool:
         and any(character.isupper() for character in text)
         and any(character.islower() for character in text)
     )
+
+
+def _occurrences(text: str, value: str) -> Iterator[tuple[int, int]]:
+    start = text.find(value)
+    while start >= 0:
+        yield start, start + len(value)
+        start = text.find(value, start + len(value))
+
+
+def _private_keys(text: str) -> Iterator[tuple[int, int]]:
+    if _KEY_BEGIN in text:
+        for match in _KEY_BLOCK.finditer(text):
+            if len(match["body"].strip()) >= _SHORTEST_BODY:
+                yield match.span()
+
+
+def _replaced(text: str, spans: list[tuple[int, int]]) -> str:
+    if not spans:
+        return text
+    parts, end = [], 0
+    for start, stop in _merged(spans):
+        parts += [text[end:start], MARKER]
+        end = stop
+    return "".join([*parts, text[end:]])
 
 
 def _web_tokens(text: str) -> Iterator[tuple[int, int]]:

@@ -59,6 +59,17 @@ def _is_deeper(value: Any, levels: int) -> bool:
     return True
 
 
+def bounded(value: Any, limit: int) -> Any:
+    """
+    The value with its strings `shortened`, or the two ends of its text if it is still long.
+
+    Long is more than four times the `limit` of one string, in characters.
+    """
+    short = shortened(value, limit)
+    text = json.dumps(short, ensure_ascii=False)
+    return short if len(text) <= 4 * limit else shortened(text, limit)
+
+
 def shortened(value: Any, limit: int) -> Any:
     """The value with each string that is longer than `limit` characters cut in its middle."""
     if isinstance(value, str) and len(value) > limit:

@@ -14,6 +14,7 @@ from term2_acp import strictjson
 from term2_acp.agent.cancel import Cancelled, CancelToken
 from term2_acp.agent.ports import (
     CallPlan,
+    Location,
     PlanEntry,
     Shell,
     TerminalContent,
@@ -25,7 +26,7 @@ from term2_acp.agent.ports import (
     ToolKind,
     ToolOutcome,
 )
-from term2_acp.agent.redacting import without_credentials
+from term2_acp.agent.redacting import openable, without_credentials
 from term2_acp.agent.terminal import LiveTerminal
 from term2_acp.agent.turn_log import NestedLog, TurnLog
 from term2_acp.errors import StoreError
@@ -54,6 +55,7 @@ from term2_acp.permissions import (
     choice_of,
 )
 from term2_acp.redaction import Redactor
+from term2_acp.tools.bounds import title_line
 from term2_acp.tools.parameters import parse_arguments
 from term2_acp.workspace import FileScope, Workspace
 
@@ -63,7 +65,7 @@ logger = logging.getLogger(__name__)
 
 _MAX_PARALLEL = 8
 MAX_RAW_CHARACTERS = 64 * 1024
-"""A longer string of the arguments is shown by its two ends."""
+"""A longer string of the arguments is shown by its two ends, and so are longer arguments."""
 _READ_ONLY = frozenset({ToolKind.READ, ToolKind.SEARCH})
 _DENIED = (
     "The user denied this call, so it did not run."
@@ -114,7 +116,10 @@ class CallRunner:
     def as_logged(self, calls: Sequence[PlannedCall]) -> tuple[PlannedCall, ...]:
         """The calls as they are stored and told to the model again: without credentials."""
         redact = self._around.redactor.arguments
-        return tuple(attrs.evolve(call, arguments=redact(call.arguments)) for call in calls)
+        return tuple(
+            attrs.evolve(call, name=self._name(call), arguments=redact(call.arguments))
+            for call in calls
+        )
 
     def run_all(self, calls: Sequence[PlannedCall], note: str = "") -> list[bool]:
         """
@@ -176,7 +181,7 @@ class CallRunner:
         tool = self._tool(call)
         if tool is None:
             known = ", ".join(sorted(self._around.tools))
-            reason = f"There is no tool {call.name!r}. The tools are: {known}."
+            reason = f"There is no tool {self._name(call)!r}. The tools are: {known}."
             return self._refuse(call, reason, note)
         try:
             params = parse_arguments(tool, call.arguments)
@@ -216,6 +221,7 @@ class CallRunner:
             cancel=self._log.cancel,
             open_terminal=lambda command: self._open_terminal(call, command),
             set_plan=self._set_plan,
+            redact_file=self._around.redactor.file,
             run_nested=functools.partial(self._run_nested, call),
         )
         try:
@@ -234,11 +240,14 @@ class CallRunner:
             session_id=self._around.session_id,
             tool_call_id=call.tool_call_id,
             name=tool.name,
-            title=self._around.redactor.text(plan.title),
+            title=self._title(plan),
             kind=tool.kind,
             raw_input=self._raw_input(call),
-            locations=plan.locations,
-            options=judgement.offer(),
+            locations=self._places(plan.locations),
+            options=tuple(
+                attrs.evolve(option, label=self._around.redactor.text(option.label))
+                for option in judgement.offer()
+            ),
         )
         self._log.emit(PermissionAsked(call.tool_call_id, tuple(judgement.options)))
         self._change_asking(+1)
@@ -313,10 +322,10 @@ class CallRunner:
             ToolCallCreated(
                 tool_call_id=call.tool_call_id,
                 name=tool.name,
-                title=self._around.redactor.text(plan.title),
+                title=self._title(plan),
                 kind=tool.kind,
                 raw_input=self._raw_input(call),
-                locations=plan.locations,
+                locations=self._places(plan.locations),
             )
         )
 
@@ -327,8 +336,8 @@ class CallRunner:
         self._log.emit(
             ToolCallCreated(
                 tool_call_id=call.tool_call_id,
-                name=call.name,
-                title=call.name or "unnamed tool",
+                name=self._name(call),
+                title=self._name(call) or "unnamed tool",
                 kind=tool.kind if tool else ToolKind.OTHER,
                 raw_input=self._raw_input(call),
             )
@@ -346,15 +355,28 @@ class CallRunner:
                 tool_call_id=call.tool_call_id,
                 status=status,
                 result=f"{text}\n\n{note}" if note else text,
-                content=without_credentials(outcome.content, self._around.redactor)
+                content=without_credentials(
+                    outcome.content, self._around.redactor, self._around.workspace.root
+                )
                 or (TextContent(text),),
-                locations=outcome.locations,
+                locations=self._places(outcome.locations),
             )
         )
+
+    def _title(self, plan: CallPlan) -> str:
+        return title_line(self._around.redactor.text(plan.title))
+
+    def _name(self, call: PlannedCall) -> str:
+        """The name of a tool as it is stored and shown; a model may write anything."""
+        return call.name if self._tool(call) else title_line(self._around.redactor.text(call.name))
+
+    def _places(self, places: Sequence[Location]) -> tuple[Location, ...]:
+        return openable(places, self._around.redactor, self._around.workspace.root)
 
     def _raw_input(self, call: PlannedCall) -> Any:
         try:
             shown = self._around.redactor.value(strictjson.loads(call.arguments))
-            return strictjson.shortened(shown, MAX_RAW_CHARACTERS)
+            return strictjson.bounded(shown, MAX_RAW_CHARACTERS)
         except ValueError:
-            return self._around.redactor.text(call.arguments)
+            shown = self._around.redactor.text(call.arguments)
+            return strictjson.shortened(shown, MAX_RAW_CHARACTERS)

@@ -88,7 +88,11 @@ class Location:
 
 @attrs.frozen
 class CallPlan:
-    """What a call would do, told before it does anything."""
+    """
+    What a call would do, told before it does anything.
+
+    `title` may have any length and credentials; it is shown as one short line without.
+    """
 
     title: str
     accesses: tuple[Access, ...] = ()
@@ -319,6 +323,13 @@ class ToolContext:
     """Open a terminal that shows the given command."""
     set_plan: Callable[[tuple[PlanEntry, ...]], None]
     """Replace the plan that the user is shown."""
+    redact_file: Callable[[str, str], str]
+    """
+    Return the text of a file, given its path and its text, without what the model must not see.
+
+    Only what is recognised by more than the piece that is shown: keys of several lines, and
+    the assignments of `.env` files. Line numbers stay as they are.
+    """
     run_nested: Callable[[str, str, CancelToken], ToolOutcome]
     """
     Run a call of another tool, given its name and its arguments as JSON text, for this call.

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from term2_acp.agent.ports import Location, PlanEntry
-from term2_acp.eventlog import LinkBlock, PromptBlock, ResourceBlock, TextBlock
+from term2_acp.agent.ports import Location, PlanEntry, TextContent
+from term2_acp.eventlog import LinkBlock, PromptBlock, ResourceBlock, TextBlock, ToolCallEnded
+from term2_acp.strictjson import shortened
 from term2_acp.wire import shared, v1, v2
 
 WireBlock = v1.ContentBlock | v2.ContentBlock
+RAW_OUTPUT_CHARACTERS = 4096
+"""More of what the model was told is shown by its two ends."""
+
 SharedBlock = shared.TextContent | shared.ResourceLink | shared.EmbeddedResource
 
 
@@ -30,6 +35,13 @@ def to_locations(places: Sequence[Location]) -> tuple[shared.ToolCallLocation, .
 def to_plan_entries(steps: Sequence[PlanEntry]) -> tuple[shared.PlanEntry, ...]:
     """The entries of a plan on the wire."""
     return tuple(shared.PlanEntry(step.content, step.priority, step.status) for step in steps)
+
+
+def to_raw_output(ended: ToolCallEnded | None) -> Any:
+    """What the model was told of a call's end, where the content does not say it already."""
+    if ended is None or TextContent(ended.result) in ended.content:
+        return None
+    return {"text": shortened(ended.result, RAW_OUTPUT_CHARACTERS)}
 
 
 def _from_block(block: WireBlock) -> PromptBlock:

@@ -27,7 +27,7 @@ from term2_acp.eventlog import (
     UsageReported,
     UserMessage,
 )
-from term2_acp.handlers.blocks import to_blocks, to_locations, to_plan_entries
+from term2_acp.handlers.blocks import to_blocks, to_locations, to_plan_entries, to_raw_output
 from term2_acp.handlers.notifications import Notifications
 from term2_acp.replay import AgentMessageItem, Item, TerminalItem, ToolCallItem
 from term2_acp.wire import shared, v1
@@ -114,6 +114,7 @@ class UpdatesV1(Notifications):
                     status=_status(event.status),
                     content=self._final_content(session_id, event.content),
                     locations=to_locations(event.locations) if event.locations else None,
+                    raw_output=to_raw_output(event),
                 )
             case PlanUpdated(entries):
                 return _plan(entries)
@@ -213,7 +214,7 @@ def _replayed_call(item: ToolCallItem, terminal: TerminalItem | None) -> v1.Tool
         output = _Output(item.created.tool_call_id)
         output.add(b"".join(terminal.output))
         texts[terminal.opened.terminal_id] = output.text()
-    return _call(item.created, status, _content(item.content, texts), item.locations)
+    return _call(item.created, status, _content(item.content, texts), item.locations, item.ended)
 
 
 def _call(
@@ -221,6 +222,7 @@ def _call(
     status: str,
     content: tuple[v1.ToolCallContent, ...],
     locations: Sequence[ports.Location],
+    ended: ToolCallEnded | None = None,
 ) -> v1.ToolCall:
     return v1.ToolCall(
         created.tool_call_id,
@@ -231,6 +233,7 @@ def _call(
         content=content or None,
         locations=to_locations(locations),
         raw_input=created.raw_input,
+        raw_output=to_raw_output(ended),
     )
 
 

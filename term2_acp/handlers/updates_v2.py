@@ -29,7 +29,7 @@ from term2_acp.eventlog import (
     UsageReported,
     UserMessage,
 )
-from term2_acp.handlers.blocks import to_blocks, to_locations, to_plan_entries
+from term2_acp.handlers.blocks import to_blocks, to_locations, to_plan_entries, to_raw_output
 from term2_acp.handlers.notifications import Notifications
 from term2_acp.handlers.patches import git_patch
 from term2_acp.replay import AgentMessageItem, Item, TerminalItem, ToolCallItem
@@ -118,6 +118,7 @@ def project(event: Event) -> Any:
                 status=event.status,
                 content=_content(event.content),
                 locations=to_locations(event.locations) if event.locations else None,
+                raw_output=to_raw_output(event),
             )
         case TerminalOpened(terminal_id, command, cwd):
             return v2.TerminalUpdate(terminal_id, command, cwd)
@@ -187,6 +188,7 @@ def _replayed_call(item: ToolCallItem) -> v2.ToolCallSessionUpdate:
         content=_content(item.content),
         locations=to_locations(item.locations),
         raw_input=item.created.raw_input,
+        raw_output=to_raw_output(item.ended),
     )
 
 

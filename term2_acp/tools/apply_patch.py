@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 
@@ -23,10 +23,11 @@ from term2_acp.files.batch import PlannedChange, change_all
 from term2_acp.files.errors import file_errors
 from term2_acp.files.scope import FileEdit
 from term2_acp.files.text import TextFile, TextFormat, decode_text
+from term2_acp.redaction import MARKER
 from term2_acp.surrogates import replace_lone_surrogates
-from term2_acp.tools.bounds import LARGEST_FILE, title_line
+from term2_acp.tools.bounds import LARGEST_FILE
 from term2_acp.tools.changes import diff_content, file_change
-from term2_acp.tools.edits import other_names_note, refuse_redacted, refuse_stale
+from term2_acp.tools.edits import marker_note, other_names_note, refuse_redacted, refuse_stale
 from term2_acp.tools.hunks import DiffError, Hunk, Mark, parse_diff
 from term2_acp.tools.parameters import parameter
 from term2_acp.tools.placing import apply_hunks
@@ -115,7 +116,7 @@ class ApplyPatch:
         if len(shown) > 1:
             title = f"Patch {len(shown)} files: {', '.join(shown)}"
         return CallPlan(
-            title=title_line(title),
+            title=title,
             accesses=tuple(Access(each.path, AccessMode.EDIT) for each in operations),
             locations=tuple(Location(each.path) for each in operations),
         )
@@ -138,10 +139,9 @@ class ApplyPatch:
                         "nothing was changed. Patch fewer of them in one call."
                     )
             results = []
-            check = context.cancel.raise_if_cancelled
             for operation in operations:
-                check()
-                results.append(_prepare(operation, edits[operation.path], check))
+                context.cancel.raise_if_cancelled()
+                results.append(_prepare(operation, edits[operation.path], context))
             change_all([result.planned for result in results])
         return _outcome(results)
 
@@ -188,7 +188,7 @@ def _hunks(given: OperationParams, where: str) -> tuple[Hunk, ...]:
     return hunks
 
 
-def _prepare(operation: _Operation, edit: FileEdit, check: Callable[[], None]) -> _Result:
+def _prepare(operation: _Operation, edit: FileEdit, context: ToolContext) -> _Result:
     """Work out one operation, without changing anything."""
     shown = edit.shown
     if operation.type is OperationType.CREATE:
@@ -197,10 +197,10 @@ def _prepare(operation: _Operation, edit: FileEdit, check: Callable[[], None]) -
                 f"cannot create {shown}: it exists already; nothing was changed. "
                 "Use update_file to change it."
             )
-        text = _patched("", operation, shown, check)
+        text = _patched("", operation, edit, context)
         with file_errors("create", shown):
             data = TextFormat().encode(text)
-        change = file_change(edit, None, text)
+        change = file_change(edit, None, text, context.redact_file)
         return _Result(PlannedChange(edit, data), change, 1, f"created {shown}")
     if edit.state is None:
         raise ToolError(
@@ -211,40 +211,46 @@ def _prepare(operation: _Operation, edit: FileEdit, check: Callable[[], None]) -
     with file_errors("patch", shown):
         old = decode_text(edit.state.data)
     if operation.type is OperationType.DELETE:
-        return _deleted(operation, edit, old, check)
-    text = _patched(old.text, _for_file(operation, old), shown, check)
+        return _deleted(operation, edit, old, context)
+    text = _patched(old.text, _for_file(operation, old), edit, context)
     if text == old.text:
         raise ToolError(f"{operation.where}.diff leaves {shown} as it is; nothing was changed.")
     with file_errors("patch", shown):
         data = old.format.encode(text)
-    change = file_change(edit, old, text)
+    change = file_change(edit, old, text, context.redact_file)
     count = len(operation.hunks)
     report = f"updated {shown} ({count} hunk{'s' * (count > 1)})"
     return _Result(PlannedChange(edit, data), change, first_difference(old.text, text), report)
 
 
-def _deleted(
-    operation: _Operation, edit: FileEdit, old: TextFile, check: Callable[[], None]
-) -> _Result:
+def _deleted(operation: _Operation, edit: FileEdit, old: TextFile, context: ToolContext) -> _Result:
     removes = _for_file(operation, old)
-    if operation.hunks and _patched(old.text, removes, edit.shown, check):
+    if operation.hunks and _patched(old.text, removes, edit, context):
         raise ToolError(
             f"{operation.where}.diff does not remove every line of {edit.shown}; nothing was "
             "changed. Leave the diff out to delete the file, or use update_file to edit it."
         )
-    change = file_change(edit, old, None)
+    change = file_change(edit, old, None, context.redact_file)
     return _Result(PlannedChange(edit, None), change, 1, f"deleted {edit.shown}")
 
 
-def _patched(text: str, operation: _Operation, shown: str, check: Callable[[], None]) -> str:
+def _patched(text: str, operation: _Operation, edit: FileEdit, context: ToolContext) -> str:
     if not operation.hunks:
         return ""
     try:
-        return apply_hunks(text, operation.hunks, check)
+        return apply_hunks(
+            text,
+            operation.hunks,
+            check=context.cancel.raise_if_cancelled,
+            told=lambda text: context.redact_file(edit.path, text),
+        )
     except DiffError as error:
+        has_marker = any(MARKER in line for hunk in operation.hunks for line in hunk.old)
+        note = f" {marker_note()}" if has_marker else ""
         raise ToolError(
             replace_lone_surrogates(
-                f"{operation.where}.diff does not apply to {shown}: {error}. Nothing was changed."
+                f"{operation.where}.diff does not apply to {edit.shown}: {error}. "
+                f"Nothing was changed.{note}"
             )
         ) from error
 

@@ -58,11 +58,29 @@ def clipped(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: cut_before(text, limit - 1)] + "…"
 
 
+def safe_line(text: str) -> str:
+    """Return the front of `text` as one short line; cut like everything that is not redacted."""
+    return clipped(_printable(clipped(text, 4 * _TITLE_LIMIT)), _TITLE_LIMIT)
+
+
 def title_line(text: str) -> str:
-    """Return `text` as a title: one line, free of control characters, at most 120 characters."""
-    part = clipped(text, 4 * _TITLE_LIMIT)
-    printable = "".join(char if char.isprintable() else " " for char in part)
-    return clipped(" ".join(printable.split()), _TITLE_LIMIT)
+    """
+    Return `text` as a title: one line, free of control characters, at most 120 characters.
+
+    A longer one keeps both ends: the name of a file is at the end of its path. It is cut
+    anywhere, so credentials must have been replaced before.
+    """
+    kept = 4 * _TITLE_LIMIT
+    ends = text if len(text) <= 2 * kept else f"{text[:kept]}…{text[-kept:]}"
+    line = _printable(ends)
+    if len(line) <= _TITLE_LIMIT:
+        return line
+    return f"{line[: _TITLE_LIMIT * 2 // 3]}…{line[1 - _TITLE_LIMIT // 3 :]}"
+
+
+def _printable(text: str) -> str:
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(printable.split())
 
 
 def integer_text(value: int) -> str:

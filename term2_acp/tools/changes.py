@@ -7,7 +7,7 @@ shows it either, and it would have to be stored and sent whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -24,7 +24,12 @@ LARGEST_SHOWN = 4 << 20
 _CONTEXT = 3
 
 
-def file_change(edit: FileEdit, old: TextFile | None, new: str | None) -> FileChange:
+def file_change(
+    edit: FileEdit,
+    old: TextFile | None,
+    new: str | None,
+    redact_file: Callable[[str, str], str],
+) -> FileChange:
     """
     Describe a change of a file.
 
@@ -32,8 +37,10 @@ def file_change(edit: FileEdit, old: TextFile | None, new: str | None) -> FileCh
         edit: the file as it was.
         old: its text, None if there was no file.
         new: the text that it is to have, None if it is to go.
+        redact_file: see `ToolContext.redact_file`.
     """
-    before = None if old is None else old.text
+    before = None if old is None else redact_file(edit.path, old.text)
+    new = None if new is None else redact_file(edit.path, new)
     change = FileChange(
         edit.path,
         before,

@@ -18,7 +18,7 @@ from term2_acp.files.errors import file_errors
 from term2_acp.files.ledger import Knowledge
 from term2_acp.files.scope import FileEdit
 from term2_acp.files.text import TextFile, TextFormat, decode_text
-from term2_acp.tools.bounds import LARGEST_FILE, title_line
+from term2_acp.tools.bounds import LARGEST_FILE
 from term2_acp.tools.edits import edit_outcome, refuse_redacted, refuse_stale
 from term2_acp.tools.parameters import parameter
 from term2_acp.workspace import Workspace
@@ -53,7 +53,7 @@ class CreateFile:
         path = workspace.resolve_file(params.path)
         verb = "Write" if params.overwrite else "Create"
         return CallPlan(
-            title=title_line(f"{verb} {workspace.display(path)}"),
+            title=f"{verb} {workspace.display(path)}",
             accesses=(Access(path, AccessMode.EDIT),),
             locations=(Location(path),),
         )
@@ -69,7 +69,7 @@ class CreateFile:
                     data = TextFormat().encode(params.content)
                 context.cancel.raise_if_cancelled()
                 edit.write(data)
-                return edit_outcome(edit, None, params.content, f"Created {shown}.")
+                return edit_outcome(edit, None, params.content, f"Created {shown}.", context)
             _refuse_blind(params, edit, shown)
             with file_errors("overwrite", shown):
                 old = decode_text(edit.state.data)
@@ -79,7 +79,7 @@ class CreateFile:
                 data = old.format.encode(new)
             context.cancel.raise_if_cancelled()
             edit.write(data)
-            return edit_outcome(edit, old, new, f"Replaced the content of {shown}.")
+            return edit_outcome(edit, old, new, f"Replaced the content of {shown}.", context)
 
 
 def _refuse_blind(params: CreateFileParams, edit: FileEdit, shown: str) -> None:

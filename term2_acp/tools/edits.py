@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from term2_acp.agent.ports import Location, ToolError, ToolOutcome
+from term2_acp.agent.ports import Location, ToolContext, ToolError, ToolOutcome
 from term2_acp.files.ledger import Knowledge
 from term2_acp.files.scope import FileEdit
 from term2_acp.files.text import TextFile
@@ -31,6 +31,14 @@ def refuse_redacted(old: str, new: str, where: str) -> None:
         )
 
 
+def marker_note() -> str:
+    """Say why a text with the marker is not found in a file."""
+    return (
+        f"{MARKER} stands for a credential that you were not shown, and is not what the file "
+        "has. Leave that part out of what you look for."
+    )
+
+
 def refuse_stale(edit: FileEdit, shown: str) -> None:
     """
     Keep a session from editing what it has not seen in its present state.
@@ -55,9 +63,11 @@ def other_names_note(edit: FileEdit) -> str:
     )
 
 
-def edit_outcome(edit: FileEdit, old: TextFile | None, new: str, text: str) -> ToolOutcome:
+def edit_outcome(
+    edit: FileEdit, old: TextFile | None, new: str, text: str, context: ToolContext
+) -> ToolOutcome:
     """Report an edit: `text` to the model, the change to the user."""
-    change = file_change(edit, old, new)
+    change = file_change(edit, old, new, context.redact_file)
     line = 1 if old is None else first_difference(old.text, new)
     text += other_names_note(edit)
     return ToolOutcome(text, content=diff_content([change]), locations=(Location(edit.path, line),))

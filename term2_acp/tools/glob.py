@@ -17,7 +17,7 @@ from term2_acp.agent.ports import (
     ToolOutcome,
 )
 from term2_acp.files.folder import EntryKind
-from term2_acp.tools.bounds import keep_ends, title_line
+from term2_acp.tools.bounds import keep_ends
 from term2_acp.tools.glob_pattern import GlobPattern
 from term2_acp.tools.parameters import parameter
 from term2_acp.tools.walking import Found, WalkGaps, is_folder, walk
@@ -55,7 +55,7 @@ class Glob:
         GlobPattern.parse("pattern", params.pattern)
         root = workspace.resolve(params.path or ".")
         return CallPlan(
-            title=title_line(f"Find {params.pattern} in {workspace.display(root)}"),
+            title=f"Find {params.pattern} in {workspace.display(root)}",
             accesses=(Access(root, AccessMode.READ),),
         )
 

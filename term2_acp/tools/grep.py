@@ -19,7 +19,7 @@ from term2_acp.files.errors import FileRefusedError, file_errors
 from term2_acp.files.folder import EntryKind
 from term2_acp.files.text import decode_text
 from term2_acp.surrogates import replace_lone_surrogates
-from term2_acp.tools.bounds import LARGEST_FILE, keep_ends, title_line
+from term2_acp.tools.bounds import LARGEST_FILE, keep_ends
 from term2_acp.tools.file_filter import FileFilter
 from term2_acp.tools.line_pattern import LinePattern, SlowPatternError
 from term2_acp.tools.parameters import parameter
@@ -68,7 +68,7 @@ class Grep:
         _filter(params)
         root = workspace.resolve(params.path or ".")
         return CallPlan(
-            title=title_line(f"Search for `{params.pattern}` in {workspace.display(root)}"),
+            title=f"Search for `{params.pattern}` in {workspace.display(root)}",
             accesses=(Access(root, AccessMode.READ),),
         )
 
@@ -126,7 +126,8 @@ class _Search:
             shown = self.context.workspace.display(self.root)
             data = self.context.files.read(self.root, limit=LARGEST_FILE)
             with file_errors("search", shown):
-                self._search_text(shown, decode_text(data).text)
+                text = decode_text(data).text
+            self._search_text(shown, self.context.redact_file(self.root, text))
             return
         found = walk(
             self.context.files,
@@ -152,7 +153,8 @@ class _Search:
         except FileRefusedError:
             # Binary; nobody expects to find lines in it.
             return
-        self._search_text(self.context.workspace.display(item.path), text)
+        shown = self.context.workspace.display(item.path)
+        self._search_text(shown, self.context.redact_file(item.path, text))
 
     def _search_text(self, shown: str, text: str) -> None:
         try:

@@ -32,7 +32,13 @@ class Placed:
     start: int
 
 
-def apply_hunks(raw: str, hunks: Sequence[Hunk], check: Callable[[], None] = lambda: None) -> str:
+def apply_hunks(
+    raw: str,
+    hunks: Sequence[Hunk],
+    *,
+    check: Callable[[], None] = lambda: None,
+    told: Callable[[str], str] = lambda text: text,
+) -> str:
     """
     Return the text with every hunk applied.
 
@@ -40,6 +46,7 @@ def apply_hunks(raw: str, hunks: Sequence[Hunk], check: Callable[[], None] = lam
         raw: the text.
         hunks: in the order of the text.
         check: called at each hunk; stops it by raising.
+        told: what of a text may be told when a hunk does not fit; keeps its lines.
 
     Raises:
         DiffError: a hunk fits nowhere or in several places; the text says which, and where
@@ -48,7 +55,7 @@ def apply_hunks(raw: str, hunks: Sequence[Hunk], check: Callable[[], None] = lam
     lines = LineText.of(raw)
     pieces: list[str] = []
     done = 0
-    for placed in place(lines, hunks, check):
+    for placed in place(lines, hunks, check, told):
         check()
         pieces.append(raw[lines.raw_position(done) : lines.raw_position(placed.start)])
         new = _Written(lines, placed)
@@ -61,7 +68,10 @@ def apply_hunks(raw: str, hunks: Sequence[Hunk], check: Callable[[], None] = lam
 
 
 def place(
-    lines: LineText, hunks: Sequence[Hunk], check: Callable[[], None] = lambda: None
+    lines: LineText,
+    hunks: Sequence[Hunk],
+    check: Callable[[], None],
+    told: Callable[[str], str],
 ) -> list[Placed]:
     """
     Return where each hunk goes.
@@ -75,6 +85,8 @@ def place(
     for hunk in hunks:
         check()
         starts.append(_places(tokens, around, hunk))
+        if not starts[-1]:
+            raise DiffError(_missing(told(tokens), hunk))
     found = _in_order(hunks, [list(places) for places in starts])
     chosen = [
         [hunk.start - 1] if hunk.start is not None and hunk.start - 1 in places else places
@@ -118,8 +130,6 @@ def _places(tokens: str, around: str, hunk: Hunk) -> dict[int, int]:
         # The break that was found counts for the next place.
         position += 1
         line += 1
-    if not places:
-        raise DiffError(_missing(tokens, hunk))
     return places
 
 

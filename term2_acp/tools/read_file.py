@@ -17,7 +17,7 @@ from term2_acp.agent.ports import (
 from term2_acp.files.errors import file_errors
 from term2_acp.files.text import decode_text
 from term2_acp.surrogates import replace_lone_surrogates
-from term2_acp.tools.bounds import LARGEST_FILE, cut_note, integer_text, split_ends, title_line
+from term2_acp.tools.bounds import LARGEST_FILE, cut_note, integer_text, split_ends
 from term2_acp.tools.parameters import parameter
 from term2_acp.workspace import Workspace
 
@@ -49,7 +49,7 @@ class ReadFile:
         """Say which file would be read; see `Tool.plan`."""
         path = workspace.resolve_file(params.path)
         return CallPlan(
-            title=title_line(f"Read {workspace.display(path)}{_range_title(params)}"),
+            title=f"Read {workspace.display(path)}{_range_title(params)}",
             accesses=(Access(path, AccessMode.READ),),
             locations=(Location(path, _line_to_show(params)),),
         )
@@ -60,7 +60,7 @@ class ReadFile:
         shown = context.workspace.display(path)
         data = context.files.read(path, limit=LARGEST_FILE)
         with file_errors("read", shown):
-            text = decode_text(data).text
+            text = context.redact_file(path, decode_text(data).text)
         report, whole = _report(params, text, shown)
         context.files.ledger.record(path, data, whole=whole)
         return ToolOutcome(replace_lone_surrogates(report))

@@ -16,7 +16,7 @@ from term2_acp.agent.ports import (
     ToolKind,
     ToolOutcome,
 )
-from term2_acp.tools.bounds import title_line
+from term2_acp.tools.bounds import safe_line
 from term2_acp.tools.code_channel import CodeChannel
 from term2_acp.tools.parameters import parameter
 from term2_acp.tools.running import run_shown
@@ -67,13 +67,13 @@ class RunCode:
             raise ToolError("code contains a NUL character; Python cannot take it.")
         if len(params.code) > LARGEST_CODE:
             raise ToolError(f"code is longer than {LARGEST_CODE} characters; write it to a file.")
-        return CallPlan(title=title_line(f"Run Python: {params.code.lstrip()}"), executes=True)
+        return CallPlan(title=f"Run Python: {params.code.lstrip()}", executes=True)
 
     def run(self, params: RunCodeParams, context: ToolContext) -> ToolOutcome:
         """Run it, failed if it ends with an exception or a status; see `Tool.run`."""
         return run_shown(
             "code",
-            title_line(f"python: {params.code.lstrip()}"),
+            safe_line(f"python: {params.code.lstrip()}"),
             TIME_LIMIT_S,
             context,
             lambda take: self._run(params.code, context, take),

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from term2_acp.agent.ports import (
     ShellResult,
     TerminalContent,
+    TextContent,
+    ToolContent,
     ToolContext,
     ToolError,
     ToolOutcome,
@@ -58,10 +60,17 @@ def run_shown(
         terminal.exited(None, None)
         raise ToolError(f"The {what} did not run: {result.sandbox_error}")
     terminal.exited(result.exit_code, _signal(result))
+    report = _report(f"the {what}", result, timeout_s)
+    output = kept.text()
+    line_break = "" if not output or output.endswith("\n") else "\n"
+    content: tuple[ToolContent, ...] = (TerminalContent(terminal.terminal_id),)
+    if result.timed_out or result.hint:
+        # The terminal tells the user of neither.
+        content += (TextContent(report),)
     return ToolOutcome(
-        text=_report(kept.text(), result, f"the {what}", timeout_s),
+        text=f"{output}{line_break}{report}",
         failed=result.timed_out or result.exit_code != 0,
-        content=(TerminalContent(terminal.terminal_id),),
+        content=content,
     )
 
 
@@ -71,9 +80,8 @@ def _signal(result: ShellResult) -> str | None:
     return result.signal
 
 
-def _report(output: str, result: ShellResult, what: str, timeout_s: float) -> str:
-    line_break = "" if not output or output.endswith("\n") else "\n"
-    report = f"{output}{line_break}[{_ending(result, what, timeout_s)}]"
+def _report(what: str, result: ShellResult, timeout_s: float) -> str:
+    report = f"[{_ending(result, what, timeout_s)}]"
     return f"{report}\n[{result.hint}]" if result.hint else report
 
 

@@ -21,9 +21,10 @@ from term2_acp.agent.ports import (
 from term2_acp.files.errors import file_errors
 from term2_acp.files.scope import FileEdit
 from term2_acp.files.text import TextFile, decode_text
+from term2_acp.redaction import MARKER
 from term2_acp.surrogates import replace_lone_surrogates
-from term2_acp.tools.bounds import LARGEST_FILE, title_line
-from term2_acp.tools.edits import edit_outcome, refuse_redacted, refuse_stale
+from term2_acp.tools.bounds import LARGEST_FILE
+from term2_acp.tools.edits import edit_outcome, marker_note, refuse_redacted, refuse_stale
 from term2_acp.tools.near_misses import near_misses
 from term2_acp.tools.parameters import parameter
 from term2_acp.tools.replacing import (
@@ -77,7 +78,7 @@ class SearchReplace:
         _check(params)
         path = workspace.resolve_file(params.path)
         return CallPlan(
-            title=title_line(f"Edit {workspace.display(path)}"),
+            title=f"Edit {workspace.display(path)}",
             accesses=(Access(path, AccessMode.EDIT),),
             locations=(Location(path),),
         )
@@ -94,8 +95,13 @@ class SearchReplace:
             for index, replacement in enumerate(params.replacements):
                 check()
                 wanted = _for_file(replacement, old)
-                text, places = _replace(text, wanted, f"replacements[{index}]", shown, check)
-                count += places
+                where = f"replacements[{index}]"
+                replaced = _replace(text, wanted, where, shown, check)
+                if replaced is None:
+                    told = context.redact_file(path, text)
+                    raise ToolError(_missing(told, wanted.search_content, where, shown))
+                text = replaced[0]
+                count += replaced[1]
             if text == old.text:
                 raise ToolError(f"the replacements leave {shown} as it is; nothing was changed.")
             with file_errors("edit", shown):
@@ -105,7 +111,7 @@ class SearchReplace:
         line = first_difference(old.text, text)
         places_text = "1 place" if count == 1 else f"{count} places"
         report = f"Edited {shown}: {places_text} replaced, the first change is in line {line}."
-        return edit_outcome(edit, old, text, report)
+        return edit_outcome(edit, old, text, report, context)
 
 
 def _check(params: SearchReplaceParams) -> None:
@@ -146,8 +152,8 @@ def _for_file(replacement: Replacement, file: TextFile) -> Replacement:
 
 def _replace(
     text: str, replacement: Replacement, where: str, shown: str, check: Callable[[], None]
-) -> tuple[str, int]:
-    """Return the text after one replacement, and in how many places it was made."""
+) -> tuple[str, int] | None:
+    """Return the text after one replacement, and how many places it had; None if there is none."""
     lines = LineText.of(text)
     search, new = replacement.search_content, replacement.replace_content
     if replacement.replace_all:
@@ -157,19 +163,21 @@ def _replace(
             size = len(lines.tokens_of(search))
             matches = (Match(start, start + size) for start in starts)
             done = lines.replaced(matches, new, check), len(starts)
-        if not done[1]:
-            raise ToolError(_missing(lines, search, where, shown))
-        return done
+        return done if done[1] else None
     found = list(islice(lines.find(search), _MOST_LINES_NAMED + 1))
     if not found:
-        raise ToolError(_missing(lines, search, where, shown))
+        return None
     if len(found) > 1:
         raise ToolError(_not_unique(lines, found, where, shown))
     return lines.replaced(found, new, check), 1
 
 
-def _missing(lines: LineText, search: str, where: str, shown: str) -> str:
+def _missing(text: str, search: str, where: str, shown: str) -> str:
+    """Say what comes near; `text` is that of the file as the model may see it."""
     message = f"{where}.search_content is not in {shown}; nothing was changed."
+    if MARKER in search:
+        return f"{message} {marker_note()}"
+    lines = LineText.of(text)
     notes = near_misses(lines.tokens, lines.tokens_of(search))
     if not notes:
         return f"{message} Nothing like it was found; read the file and copy the text exactly."

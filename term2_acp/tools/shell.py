@@ -13,7 +13,6 @@ from term2_acp.agent.ports import (
     ToolKind,
     ToolOutcome,
 )
-from term2_acp.tools.bounds import title_line
 from term2_acp.tools.parameters import parameter
 from term2_acp.tools.running import run_shown
 from term2_acp.workspace import Workspace
@@ -58,7 +57,7 @@ class RunShell:
             raise ToolError("command is empty; give a bash command.")
         if "\0" in params.command:
             raise ToolError("command contains a NUL character; bash cannot take it.")
-        return CallPlan(title=title_line(f"Run `{params.command}`"), executes=True)
+        return CallPlan(title=f"Run `{params.command}`", executes=True)
 
     def run(self, params: ShellParams, context: ToolContext) -> ToolOutcome:
         """Run it, failed if it ends with another status than 0; see `Tool.run`."""

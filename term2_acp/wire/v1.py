@@ -121,6 +121,7 @@ class ToolCall:
     content: tuple[ToolCallContent, ...] | None = None
     locations: tuple[ToolCallLocation, ...] | None = None
     raw_input: Any = None
+    raw_output: Any = None
 
 
 @attrs.frozen
@@ -135,6 +136,7 @@ class ToolCallFields:
     content: tuple[ToolCallContent, ...] | None = None
     locations: tuple[ToolCallLocation, ...] | None = None
     raw_input: Any = None
+    raw_output: Any = None
 
 
 @attrs.frozen

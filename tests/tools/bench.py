@@ -24,6 +24,7 @@ from term2_acp.agent.ports import (
     ToolOutcome,
 )
 from term2_acp.files.ledger import ReadLedger
+from term2_acp.redaction import Redactor
 from term2_acp.tools.parameters import parse_arguments
 from term2_acp.tools.registry import builtin_tools
 from term2_acp.workspace import FileScope, Workspace
@@ -162,6 +163,7 @@ class Bench:
             cancel=self.cancel,
             open_terminal=self._open_terminal,
             set_plan=self.plans.append,
+            redact_file=Redactor({}).file,
             run_nested=self.run_nested,
         )
 

@@ -15,6 +15,7 @@ from term2_acp.tools.bounds import (
     cut_before,
     integer_text,
     keep_ends,
+    safe_line,
     title_line,
 )
 
@@ -24,9 +25,24 @@ RUN = r"[A-Za-z0-9_+/=.~-]"
 def test_a_title_is_one_bounded_line() -> None:
     """Line breaks, tabs and control characters become blanks, and length is bounded."""
     assert title_line("Run `a\nb\t\x1b[31mc`") == "Run `a b [31mc`"
-    long = title_line("xy " * 500)
-    assert 110 < len(long) <= 120
-    assert long.endswith("…")
+    for text in ("xy " * 500, "x" * 121, "x" * 5000):
+        assert len(title_line(text)) == 120
+        assert title_line(text).count("…") == 1
+    assert title_line("x" + " " * 5000 + "y") == "x … y"
+
+
+def test_a_long_title_keeps_both_ends() -> None:
+    """The name of a file is at the end of its path, what a command does may be anywhere."""
+    title = title_line(f"Create {'very/long/' * 40}name.txt")
+    assert title.startswith("Create very/long/")
+    assert title.endswith("/name.txt")
+
+
+def test_a_line_that_is_cut_before_it_is_redacted_is_cut_like_a_result() -> None:
+    """One short line, without half of a run of characters."""
+    assert safe_line("python: a\n\tb") == "python: a b"
+    assert len(safe_line("xy " * 500)) <= 120
+    assert safe_line(f"python: {'x' * 500}") == "python: …"
 
 
 def test_a_text_in_bounds_is_left_alone() -> None:
@@ -71,7 +87,7 @@ def test_a_long_run_of_characters_is_left_out_whole(length: int) -> None:
     """No part of it is shown, wherever the cut falls in it."""
     run = "sk-" + "x" * length
     assert clipped(f"a {run} b", 10) == "a …"
-    assert title_line(f"Run {run}{' end' * 40}").replace(run, "").count("x") == 0
+    assert safe_line(f"Run {run}{' end' * 40}").replace(run, "").count("x") == 0
     kept = keep_ends(f"front {run} {'y ' * 100}{run} end", 30)
     assert "x" not in kept
     assert kept.startswith("front ")

@@ -273,9 +273,9 @@ class TestWhatFails:
 
 
 def test_the_plan_says_what_is_searched(bench: Bench) -> None:
-    """The title is one line, the access is the real path."""
+    """The title names both, the access is the real path."""
     link: Path = bench.root / "link"
     link.symlink_to(bench.outside)
     plan = bench.plan("grep", pattern="a\nb", path="link")
-    assert plan.title == f"Search for `a b` in {bench.outside}"[:120]
+    assert plan.title == f"Search for `a\nb` in {bench.outside}"
     assert plan.accesses == (Access(str(bench.outside), AccessMode.READ),)

@@ -140,9 +140,9 @@ class TestTheCode:
         assert bench.terminals == []
 
     def test_the_plan_asks_for_execution(self, bench: Bench) -> None:
-        """Always, whatever the code is; the title is one short line."""
+        """Always, whatever the code is; the title has all of it."""
         plan = bench.plan("run_code", code="\nimport os\nprint(1)")
-        assert (plan.title, plan.executes) == ("Run Python: import os print(1)", True)
+        assert (plan.title, plan.executes) == ("Run Python: import os\nprint(1)", True)
         assert plan.accesses == ()
 
     def test_without_a_sandbox_nothing_runs(self, bench: Bench, tmp_path: Path) -> None:

@@ -115,9 +115,8 @@ class TestACommandThatDidNotRun:
 
 
 def test_the_plan_runs_a_program(bench: Bench) -> None:
-    """The title is one short line, whatever the command is."""
+    """The title has all of the command; it is made short when it has no credentials."""
     plan = bench.plan("shell", command="cd src &&\n  make test")
-    assert plan.title == "Run `cd src && make test`"
+    assert plan.title == "Run `cd src &&\n  make test`"
     assert plan.executes
     assert plan.accesses == ()
-    assert 110 < len(bench.plan("shell", command="x " * 5000).title) <= 120

@@ -461,3 +461,35 @@ def test_a_credential_reaches_the_tool_and_nothing_else():
     (logged,) = bench.runner.as_logged([planned])
     assert SECRET not in logged.arguments
     assert json.loads(logged.arguments)
+
+
+def test_the_name_of_an_unknown_tool_is_stored_and_shown_like_a_title():
+    """Without a credential, on one line, and short; a model may write anything there."""
+    bench = Bench()
+    planned = call(f"{'x' * 5000}\n{SECRET}")
+    assert not bench.runner.run(planned)
+    (logged,) = bench.runner.as_logged([planned])
+    (created,) = bench.log.of(ToolCallCreated)
+    assert logged.name == created.name == created.title
+    assert created.name.endswith("x [REDACTED]")
+    assert len(created.name) == 120
+    assert SECRET not in str(bench.log.events)
+    assert len(bench.ended().result) < 300
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        json.dumps({"path": "x" * 10**6}),
+        json.dumps({"path": "/work/a", "other": list(range(200_000))}),
+        json.dumps({"k" * 10**6: 1}),
+        '{"path": "' + "x" * 10**6,
+    ],
+)
+def test_what_is_shown_of_the_arguments_is_bounded(arguments):
+    """A long string, a long list, a long name, and what is no JSON; both ends are there."""
+    bench = Bench("reject")
+    bench.runner.run(call(arguments=arguments))
+    shown = json.dumps(bench.log.of(ToolCallCreated)[0].raw_input)
+    assert len(shown) < 300_000
+    assert " characters ...]" in shown

@@ -214,7 +214,7 @@ def change_of_bytes(path, old, new):
             state = descent.read_regular(folder, name, limit=1 << 30)
     edit = FileEdit(str(path), state, path.name, in_place=False, ledger=ReadLedger())
     before = None if old is None else decode_text(old)
-    return file_change(edit, before, None if new is None else decode_text(new).text)
+    return file_change(edit, before, None if new is None else decode_text(new).text, lambda _, t: t)
 
 
 BOM = b"\xef\xbb\xbf"
