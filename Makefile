@@ -5,7 +5,7 @@ ARGS ?=
 
 export PYTHON
 
-.PHONY: help setup demo test fuzz-permissions interop lint format types check package smoke
+.PHONY: help setup demo test fuzz-permissions interop fuzz lint format types check package smoke
 .PHONY: bench profile soak clean
 
 help: ## List the targets
@@ -25,6 +25,9 @@ fuzz-permissions: setup ## Play random permission conversations; FUZZ_COUNT and 
 
 interop: setup ## Run term2 with clients that others wrote, which it installs
 	@sh scripts/interop.sh $(ARGS)
+
+fuzz: setup ## Try random edits against a model of the file; ARGS="--count 10000 --seed 1"
+	@$(BIN)/python scripts/fuzz_edits.py $(ARGS)
 
 lint: setup ## Check the style
 	@$(BIN)/ruff check .

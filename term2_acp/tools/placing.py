@@ -60,7 +60,7 @@ def apply_hunks(
         pieces.append(raw[lines.raw_position(done) : lines.raw_position(placed.start)])
         new = _Written(lines, placed)
         done = new.end
-        if new.reaches_end:
+        if placed.hunk is hunks[-1] and new.reaches_end:
             _end(pieces, new, lines)
         pieces += [text + ending for text, ending in new.lines]
     pieces.append(raw[lines.raw_position(done) :])

@@ -105,6 +105,9 @@ class TestLineBreaks:
             ("a\nb", " a\n-b\n", "a"),
             ("a\n", "-a\n", ""),
             ("a\n\n\n", " a\n-\n+b\n", "a\nb\n\n"),
+            # All hunks of an empty file are at its end, and the last one says how it ends.
+            ("", "+a\n\\ No newline at end of file\n@@\n+b\n", "a\nb\n"),
+            ("", "+a\n@@\n+b\n\\ No newline at end of file\n", "a\nb"),
         ],
     )
     def test_each_line_keeps_its_own(self, raw: str, diff: str, expected: str) -> None:
