@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import pwd
-import sys
+import re
 import threading
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from term2_acp.agent.ports import Access, AccessMode, CallPlan, Location, ToolKind
+from term2_acp.files.case import folded, ignores_case
 
 if TYPE_CHECKING:
     from term2_acp.agent.cancel import CancelToken
@@ -58,6 +59,9 @@ _PROTECTED_NAMES = frozenset(
 )
 _PROTECTED_PAIRS = frozenset({(".github", "workflows")})
 _PROTECTED_PREFIX = ".env."
+# What a file system with short names makes of them, `GIT~1` for `.git`.
+_SHORT_NAME = re.compile(r"([^~.]{1,6})~[0-9]+(?:\.[^.]{0,3})?")
+_SHORT_STEMS = frozenset(name[1:].partition(".")[0][:6] for name in _PROTECTED_NAMES)
 
 
 class Choice(StrEnum):
@@ -195,17 +199,26 @@ class Permissions:
         root: the workspace, a real path.
         private: real paths that belong to the program (state, configuration).
         home: the user's home, a real path.
+        ignores_case: whether a folder, which need not be there, takes names without regard
+            to their case.
     """
 
-    def __init__(self, root: str, private: Sequence[str], home: str) -> None:
+    def __init__(
+        self,
+        root: str,
+        private: Sequence[str],
+        home: str,
+        ignores_case: Callable[[str], bool] = ignores_case,
+    ) -> None:
         self._root = root
-        self._fold = _ignores_case(root)
+        self._ignores_case = ignores_case
         self._paths = tuple(
             os.path.join(folder, name) for folder in _homes(home) for name in CREDENTIAL_STORES
         )
         # The link itself and what it leads to: both spellings of a store count.
         spellings = [*self._paths, *(os.path.realpath(path) for path in self._paths), *private]
-        self._stores = frozenset(path.casefold() if self._fold else path for path in spellings)
+        self._stores = frozenset(spellings)
+        self._folded_stores = {folded(path): path for path in spellings}
         self.grants = Grants()
 
     def judge(self, plan: CallPlan) -> Judgement:
@@ -220,18 +233,18 @@ class Permissions:
 
     def is_protected(self, path: str) -> bool:
         """Whether edits of a real path always ask, by its names (spec section 7's table)."""
-        relative = path
-        if is_within(path, self._root):
-            relative = os.path.relpath(path, self._root)
-        names = relative.split("/")
-        if self._fold:
-            names = [name.casefold() for name in names]
-        return any(
-            name in _PROTECTED_NAMES
-            or name.startswith(_PROTECTED_PREFIX)
-            or pair in _PROTECTED_PAIRS
-            for name, pair in zip(names, zip(names, [*names[1:], ""], strict=True), strict=True)
-        )
+        base = self._root if is_within(path, self._root) else "/"
+        names = [name for name in os.path.relpath(path, base).split("/") if name != "."]
+        for index, name in enumerate(names):
+            after = names[index + 1] if index + 1 < len(names) else ""
+            if _is_protected_name(name, after):
+                return True
+            # Another spelling counts where the file system takes it for the same name.
+            if _is_protected_name(folded(name), folded(after)) or _is_short_name(name):
+                folder = os.path.join(base, *names[:index])
+                if self._ignores_case(folder):
+                    return True
+        return False
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -242,9 +255,13 @@ class Permissions:
 
     def is_credential(self, path: str) -> bool:
         """Whether a real path is in a credential store or is the program's own."""
-        if self._fold:
-            path = path.casefold()
-        return any(is_within(path, store) for store in self._stores)
+        if any(is_within(path, store) for store in self._stores):
+            return True
+        path = folded(path)
+        return any(
+            is_within(path, other) and self._ignores_case(os.path.dirname(store))
+            for other, store in self._folded_stores.items()
+        )
 
     def _is_free(self, access: Access) -> bool:
         """Whether this target needs no question, by the rules or by a grant."""
@@ -293,19 +310,17 @@ def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _ignores_case(folder: str) -> bool:
-    """Whether the file system of a folder takes names without regard to case."""
-    if sys.platform == "darwin":
-        return True
-    try:
-        with os.scandir(folder) as entries:
-            name = next(
-                (entry.name for entry in entries if entry.name.swapcase() != entry.name), ""
-            )
-        swapped = os.path.join(folder, name.swapcase())
-        return bool(name) and os.path.samefile(os.path.join(folder, name), swapped)
-    except OSError:
-        return False
+def _is_protected_name(name: str, after: str) -> bool:
+    return (
+        name in _PROTECTED_NAMES
+        or name.startswith(_PROTECTED_PREFIX)
+        or (name, after) in _PROTECTED_PAIRS
+    )
+
+
+def _is_short_name(name: str) -> bool:
+    short = _SHORT_NAME.fullmatch(name)
+    return short is not None and short[1].casefold() in _SHORT_STEMS
 
 
 def _homes(home: str) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+from contextlib import suppress
 
 import attrs
 
@@ -52,7 +54,9 @@ class Workspace:
                 f"path {path!r} contains a lone surrogate; give the path as valid Unicode."
             ) from None
         with file_errors("follow", _visible(path)):
-            return os.path.realpath(os.path.join(self.root, path))
+            real = os.path.realpath(os.path.join(self.root, path))
+            _refuse_loop(real)
+        return real
 
     def resolve_file(self, path: str) -> str:
         """
@@ -84,6 +88,18 @@ class Workspace:
         if self.contains(real):
             real = real[len(self.root) :].lstrip("/") or "."
         return _visible(replace_lone_surrogates(real))
+
+
+def _refuse_loop(real: str) -> None:
+    """
+    Raise if `realpath` gave up on a link that leads to itself, and left the rest as it was.
+
+    What follows such a link may be a link as well, or `..`, and is not where it leads.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        os.stat(real)
+    if os.path.realpath(real) != real:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
 def _visible(text: str) -> str:

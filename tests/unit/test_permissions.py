@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
+import unicodedata
 from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from term2_acp.agent.ports import Access, AccessMode, CallPlan
+from term2_acp.agent.ports import Access, AccessMode, CallPlan, ToolError
 from term2_acp.permissions import Choice, Grants, Permissions, choice_of, is_within
 from term2_acp.workspace import Workspace
 
@@ -266,13 +269,9 @@ def test_within_means_whole_names(path, folder):
     assert PurePosixPath(path).is_relative_to(folder) == is_within(path, folder)
 
 
-SHAPES = st.lists(
-    st.sampled_from(
-        ["..", ".", "", "ws", "ws-sibling", "out", "out2", "sub", "link", "new", "w", "back"]
-    ),
-    min_size=1,
-    max_size=7,
-)
+NAMES = ".. . ws ws-sibling WS out out2 sub link new w back loop dangling caf\u00e9 cafe\u0301"
+SHAPES = st.lists(st.sampled_from(["", *NAMES.split(" ")]), min_size=1, max_size=7)
+STARTS = ["", "ABS/", "ABS/ws/", "ABS/out/", "/proc/self/root/ABS/", "/proc/self/cwd/"]
 
 
 @pytest.fixture(name="tree", scope="module")
@@ -280,27 +279,38 @@ def _tree(tmp_path_factory):
     """
     Two folders next to a workspace, with links in both directions.
 
-    `link` leads out of the workspace, `back` into it.
+    `link` leads out of the workspace, `back` into it; a name in both forms of Unicode is a
+    folder inside and a link to the outside.
     """
     base = Path(os.path.realpath(tmp_path_factory.mktemp("tree")))
-    for name in ("ws/sub", "ws-sibling/sub", "out/sub", "out2/sub", "w"):
+    for name in ("ws/sub", "ws-sibling/sub", "out/sub", "out2/sub", "w", "ws/caf\u00e9"):
         (base / name).mkdir(parents=True)
     (base / "ws/link").symlink_to(base / "out")
     (base / "ws/sub/link").symlink_to("../../ws-sibling")
+    (base / "ws/dangling").symlink_to(base / "out" / "not-there")
+    (base / "ws/loop").symlink_to("loop")
+    if not (base / "ws/cafe\u0301").exists():
+        (base / "ws/cafe\u0301").symlink_to(base / "out")
     (base / "out/back").symlink_to(base / "ws")
     (base / "out/link").symlink_to(base / "out2")
     return base
 
 
-@settings(deadline=None, max_examples=200)
-@given(shape=SHAPES, start=st.sampled_from(["", "ABS/", "ABS/ws/", "ABS/out/"]), end=st.booleans())
+@settings(deadline=None, max_examples=400)
+@given(shape=SHAPES, start=st.sampled_from(STARTS), end=st.booleans())
 def test_a_path_is_judged_by_where_it_leads(tree, shape, start, end):
     """Links, `..`, doubled and trailing slashes change neither what is free nor what is granted."""
     root = tree / "ws"
     text = start.replace("ABS", str(tree)) + "/".join(shape) + ("/" if end else "")
     if text.startswith("/") and not start:
         text = "./" + text.lstrip("/")
-    real = Workspace(str(root)).resolve(text or ".")
+    try:
+        real = Workspace(str(root)).resolve(text or ".")
+    except ToolError:
+        with pytest.raises(OSError, match="Too many levels"):
+            _led_to(os.path.join(root, text))
+        return
+    assert real == _led_to(os.path.join(root, text or "."))
     inside = Path(real).is_relative_to(root)
     permissions = Permissions(str(root), (), str(tree / "home"))
     for mode in (READ, EDIT):
@@ -315,6 +325,147 @@ def test_a_path_is_judged_by_where_it_leads(tree, shape, start, end):
     for mode, is_granted in granted.items():
         free = not permissions.judge(CallPlan("x", (Access(real, mode),))).asks
         assert free == (inside or is_granted)
+
+
+def _led_to(path):
+    """Where the kernel says that a path leads, as far as it exists, and then by its names."""
+    names = path.split("/")
+    for count in range(len(names), 0, -1):
+        there = "/".join(names[:count]) or "/"
+        try:
+            handle = os.open(there, os.O_PATH)
+        except FileNotFoundError:
+            if os.path.islink(there):
+                target = os.path.join(os.path.dirname(there), os.readlink(there))
+                return _led_to("/".join([target, *names[count:]]))
+            continue
+        except NotADirectoryError:
+            continue
+        try:
+            led = os.readlink(f"/proc/self/fd/{handle}")
+        finally:
+            os.close(handle)
+        # Beyond what is there `..` means the name before it, and then there may be more.
+        path = os.path.normpath("/".join([led, *names[count:]]))
+        return _led_to(path) if ".." in names[count:] else path
+    raise AssertionError(path)
+
+
+@pytest.fixture(name="bound")
+def _bound(tmp_path):
+    """A workspace and a folder outside, each mounted in the other as well."""
+    base = Path(os.path.realpath(tmp_path))
+    mounted = []
+    for name in ("ws/in", "out/mirror", "ws/mirrored/.git", "home"):
+        (base / name).mkdir(parents=True)
+    try:
+        for source, target in (("out", "ws/in"), ("ws/mirrored", "out/mirror")):
+            command = ["mount", "--bind", str(base / source), str(base / target)]
+            if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+                pytest.skip("nothing can be mounted here")
+            mounted.append(base / target)
+        yield base
+    finally:
+        for target in reversed(mounted):
+            subprocess.run(["umount", str(target)], check=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount")
+def test_a_mounted_folder_is_where_it_is_mounted(bound):
+    """Inside of the workspace it is free, protected names in it ask; its other path asks."""
+    workspace = Workspace(str(bound / "ws"))
+    permissions = Permissions(str(bound / "ws"), (), str(bound / "home"))
+    for path, options in (
+        ("in/file", ()),
+        ("in/../in/mirror/x", ()),
+        ("in/.envrc", ONCE),
+        (str(bound / "out/file"), LASTING_EDIT),
+        (str(bound / "out/mirror/file"), LASTING_EDIT),
+        (str(bound / "out/mirror/.git/config"), ONCE),
+        (f"/proc/self/root{bound}/ws/in/../../out/file", LASTING_EDIT),
+    ):
+        access = Access(workspace.resolve(path), EDIT)
+        assert options == permissions.judge(CallPlan("x", (access,))).options, path
+
+
+SPELLINGS = [
+    ".GIT/config",
+    ".Git/HEAD",
+    "deep/.gIT/hooks/x",
+    ".ENV",
+    ".Env.local",
+    ".EnvRC",
+    ".GitHub/Workflows/ci.yml",
+    ".github/WORKFLOWS",
+    ".VSCODE/tasks.json",
+    # What file systems leave out or take for the same letter.
+    ".g\u200cit/config",
+    ".git\u200d/hooks/x",
+    ".v\u017fcode/x",
+    ".\uff47it/config",
+    ".git./config",
+    ".git /config",
+    ".envrc. .",
+    "GIT~1/config",
+    "VSCODE~2/x",
+    "ENV~1",
+    "MCP~1.JSO",
+]
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_another_spelling_of_a_protected_path_counts_where_the_file_system_takes_it(name):
+    """There it asks for each edit, and once only; elsewhere it is another file."""
+    plan = CallPlan("x", (Access(f"{ROOT}/{name}", EDIT),))
+    for takes, options in ((True, ONCE), (False, ())):
+        permissions = Permissions(ROOT, PRIVATE, HOME, lambda _folder, takes=takes: takes)
+        permissions.grants.add(Choice.ALLOW_EDIT_FOLDER, [Access(f"{ROOT}/x", EDIT)])
+        assert options == permissions.judge(plan).options
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{HOME}/.SSH/id",
+        "/HOME/User/.ssh/id",
+        f"{HOME}/.Config/GH/hosts.yml",
+        f"{HOME}/.s\u200csh/id",
+        f"{HOME}/.ssh./id",
+        "/srv/Config/Term2/config.toml",
+    ],
+)
+def test_another_spelling_of_a_credential_store_counts_where_the_file_system_takes_it(path):
+    """The file system of the store decides, not that of the workspace."""
+    for store, options in ((True, ONCE), (False, LASTING_READ)):
+        permissions = Permissions(
+            ROOT, PRIVATE, HOME, lambda folder, store=store: store and folder != ROOT
+        )
+        assert options == permissions.judge(CallPlan("x", (Access(path, READ),))).options
+
+
+@pytest.mark.parametrize("name", ["git", ".gitignore", "GIT~x", "GITTER~1", ".environment", "a.b."])
+def test_what_is_no_spelling_of_a_protected_path_is_free_everywhere(name):
+    """Also where case does not count."""
+    permissions = Permissions(ROOT, PRIVATE, HOME, lambda _folder: True)
+    assert not permissions.judge(CallPlan("x", (Access(f"{ROOT}/{name}", EDIT),))).asks
+
+
+CASED = st.sampled_from([str.lower, str.upper, str.title, str.swapcase, str])
+FORMS = st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"])
+
+
+@given(st.sampled_from(PROTECTED_NAMES), st.lists(CASED, min_size=1, max_size=4), FORMS)
+def test_no_case_and_no_unicode_form_hides_a_protected_path(name, cased, form):
+    """Where the file system ignores case; where it does not, only the very name counts."""
+    spelled = "/".join(
+        cased[index % len(cased)](part) for index, part in enumerate(name.split("/"))
+    )
+    path = f"{ROOT}/d\u00e9p\u00f4t/{unicodedata.normalize(form, spelled)}"
+    plan = CallPlan("x", (Access(unicodedata.normalize(form, path), EDIT),))
+    assert Permissions(ROOT, (), HOME, lambda _folder: True).judge(plan).options == ONCE
+    exact = any(part in name.split("/") for part in spelled.split("/"))
+    if not exact:
+        assert not Permissions(ROOT, (), HOME, lambda _folder: False).judge(plan).asks
 
 
 def test_an_approved_call_may_touch_its_target_and_nothing_else():
