@@ -20,8 +20,13 @@ from term2_acp.database_files import (
 from term2_acp.errors import StoreError, remedy
 from term2_acp.schema import SCHEMA_VERSION, NoSessionStoreError, bring_up_to_date, version_of
 
-BUSY_TIMEOUT_S = 5.0
-"""How long a write waits for another process, in steps of `_BUSY_STEP_S`."""
+BUSY_TIMEOUT_S = 30.0
+"""
+How long a write waits for another process, in steps of `_BUSY_STEP_S`.
+
+On a busy machine with a slow disk seconds are nothing unusual, and the alternative is
+a turn that fails; a cancel and the end of the process do not wait for it.
+"""
 _BUSY_STEP_S = 0.2
 _MIGRATION_WAIT_S = 1.0
 _JOURNAL_BYTES = 16 * 1024 * 1024
