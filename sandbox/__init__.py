@@ -23,7 +23,8 @@ root write in a workspace that belongs to another user; run on a Mac (see `seatb
 from sandbox.errors import PolicyError, SandboxError, SetupError
 from sandbox.policy import Policy
 from sandbox.probe import Availability, probe, sweep
-from sandbox.process import Process, Result
+from sandbox.process import Process
+from sandbox.result import Result
 
 __all__ = [
     "Availability",

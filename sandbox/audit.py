@@ -24,7 +24,8 @@ from sandbox.protected import Survey
 _LARGEST_KEPT = 1024 * 1024
 # FS_IOC_GETVERSION of 64-bit Linux; file systems without it refuse.
 _GET_GENERATION = 0x80087601
-_PEEK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+# Not on macOS, where this module is only imported.
+_PEEK = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import attrs
-
+from sandbox.limits import Limits, gated
 from sandbox.mounts import Bind, Mount
 
-BASH = "/bin/bash"
+_SHOW_MOUNTS = 'mapfile mounts </proc/self/mountinfo && printf %s "${mounts[@]}"'
 # What arrives over the leash. Should the server die before, then bwrap is not tied to it,
 # goes on, and ends in order at the gate, which waits for the same server.
 TIE = b"--die-with-parent\0"
@@ -27,15 +26,6 @@ _GATE = (
     " && mapfile mounts </proc/self/mountinfo && printf '\\0' && printf %s \"${{mounts[@]}}\""
     " && printf '\\0' && read -r go && exec </dev/null && exec {bash} -c \"$1\""
 )
-
-
-@attrs.frozen
-class Limits:
-    """Resource limits of a command; the number of processes does not bind root."""
-
-    processes: int = 4096
-    file_bytes: int = 16 * 1024**3
-    open_files: int = 4096
 
 
 def options(
@@ -80,11 +70,5 @@ def command_line(
         limits: resource limits.
         command: for bash.
     """
-    gate = _GATE.format(
-        bash=BASH,
-        file_blocks=limits.file_bytes // 1024,
-        open_files=limits.open_files,
-        processes=limits.processes,
-    )
     arguments = ["--args", str(options_fd), "--args", str(leash_fd)]
-    return [bwrap, *arguments, "--", BASH, "-c", gate, BASH, command]
+    return [bwrap, *arguments, "--", *gated(command, limits, report=_SHOW_MOUNTS)]

@@ -16,11 +16,10 @@ import attrs
 
 from sandbox import bwrap
 from sandbox.errors import SetupError
+from sandbox.supervision import GRACE_S
 from sandbox.watchdog import Watchdog
 
 _LARGEST_STATUS = 64 * 1024
-# How long SIGKILL may take; longer only if the kernel itself hangs.
-GRACE_S = 5.0
 
 
 @attrs.define

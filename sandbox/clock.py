@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -28,9 +29,11 @@ class Clock:
     @contextmanager
     def counting(self, seconds: float) -> Iterator[int]:
         """Count down from `seconds` while the block runs, on the thread that waits."""
-        wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        wake, waker = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(waker, False)
         with self._lock:
-            self._left_s, self._wake, self._waiter = seconds, wake, threading.get_ident()
+            self._left_s, self._wake, self._waiter = seconds, waker, threading.get_ident()
             self._since = None if self._pauses else time.monotonic()
         try:
             yield wake
@@ -38,6 +41,7 @@ class Clock:
             with self._lock:
                 self._wake = self._since = None
             os.close(wake)
+            os.close(waker)
 
     def left_s(self) -> float | None:
         """Seconds until the time is over, not below 0; None while the clock stands still."""
@@ -65,4 +69,6 @@ class Clock:
                 self._left_s -= now - self._since
             self._since = None if self._pauses else now
             if threading.get_ident() != self._waiter:
-                os.eventfd_write(self._wake, 1)
+                # A full pipe wakes as well.
+                with contextlib.suppress(BlockingIOError):
+                    os.write(self._wake, b"x")

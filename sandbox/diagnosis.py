@@ -58,6 +58,21 @@ _KNOWN = (
 )
 
 
+_SEATBELT = (
+    (
+        ("sandbox_apply",),
+        (
+            "macOS refuses a sandbox here (inside another one?)",
+            "start the server outside of any sandbox",
+        ),
+    ),
+    (
+        ("execvp", "No such file"),
+        ("/bin/bash cannot be run in the sandbox", "install bash as /bin/bash"),
+    ),
+)
+
+
 def diagnose(message: str) -> SetupError:
     """The meaning of what bwrap printed; the message itself stays in the reason."""
     text = " ".join(message.split())[-500:] or "bwrap ended without a message"
@@ -65,3 +80,15 @@ def diagnose(message: str) -> SetupError:
         if any(sign in message for sign in signs):
             return SetupError(f"{reason}: {text}", remedy)
     return SetupError(text, "run `bwrap --ro-bind / / /bin/true` to see what bubblewrap needs here")
+
+
+def diagnose_seatbelt(message: str) -> SetupError:
+    """The meaning of what sandbox-exec printed; the message itself stays in the reason."""
+    text = " ".join(message.split())[-500:] or "sandbox-exec ended without a message"
+    for signs, (reason, remedy) in _SEATBELT:
+        if any(sign in message for sign in signs):
+            return SetupError(f"{reason}: {text}", remedy)
+    return SetupError(
+        f"the sandbox profile is not accepted by this macOS: {text}",
+        "report it, with the version of macOS",
+    )

@@ -19,9 +19,9 @@ from sandbox import (
     stubs,
     surroundings,
 )
-from sandbox.bwrap import Limits
 from sandbox.errors import PolicyError
 from sandbox.git import GitLink, resolve_link
+from sandbox.limits import Limits
 from sandbox.private import PrivateFolders
 from sandbox.readable import Readable
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
 
@@ -14,6 +15,7 @@ from sandbox.policy import Policy
 from sandbox.process import Process
 
 _PROBE_TIMEOUT_S = 20.0
+_TRUE = "/usr/bin/true" if sys.platform == "darwin" else "/bin/true"
 
 
 @attrs.frozen
@@ -34,7 +36,7 @@ class Availability:
 
 def probe(environ: Mapping[str, str] | None = None) -> Availability:
     """
-    Build a real sandbox, with every flag, in a temporary workspace, and run /bin/true in it.
+    Build a real sandbox, with every flag, in a temporary workspace, and run `true` in it.
 
     Takes some 20 ms. Nothing is cached: call it once at the start.
     """
@@ -47,7 +49,7 @@ def probe(environ: Mapping[str, str] | None = None) -> Availability:
                 workspace, state_dir=os.path.join(folder, "state"), environ=variables
             )
             try:
-                result = Process(policy, "/bin/true", environ=variables).run(
+                result = Process(policy, _TRUE, environ=variables).run(
                     timeout_s=_PROBE_TIMEOUT_S, on_output=lambda _: None
                 )
             finally:
@@ -57,7 +59,7 @@ def probe(environ: Mapping[str, str] | None = None) -> Availability:
     if result.failure:
         return Availability(False, result.failure.reason, result.failure.remedy)
     if result.exit_code != 0:
-        return Availability(False, f"/bin/true did not succeed in it: {result}")
+        return Availability(False, f"{_TRUE} did not succeed in it: {result}")
     return Availability(True)
 
 

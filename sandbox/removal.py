@@ -110,6 +110,9 @@ def _open_with_all_rights(name: str, parent: int) -> int:
 
 def _grant_all_rights(name: str, parent: int) -> None:
     """By a path that leads to this very folder, for a folder without rights cannot be opened."""
+    if os.chmod in os.supports_follow_symlinks:
+        os.chmod(name, stat.S_IRWXU, dir_fd=parent, follow_symlinks=False)
+        return
     place = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         os.chmod(f"/proc/self/fd/{place}", stat.S_IRWXU)

@@ -1,11 +1,10 @@
 """
 The macOS profile of a session's policy, as text and arguments for `sandbox-exec`.
 
-Pure, and tested as text only: it has NOT been run on a Mac, and `Process` does not
-use it yet; on macOS commands are refused. What it lacks compared with Linux: no
-process namespace (a command's group and descendants must be swept by hand), no
-private view of /tmp and the home (variables point there instead), and denials can
-only be read from the system log by their tag.
+Pure, and tested as text only: it has NOT been run on a Mac; `sandbox_exec` runs it. What
+it lacks compared with Linux: no process namespace (a command's group and descendants
+are swept by hand), no private view of /tmp and the home (variables point there
+instead), and denials can only be read from the system log by their tag.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ from collections.abc import Iterable
 
 import attrs
 
+from sandbox.limits import Limits, gated
 from sandbox.policy import Policy
 from sandbox.protected import FILES, FOLDERS, GIT_NAMES
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+MARK = "SANDBOX_CALL"
 _SYSCTLS = (
     "hw.activecpu",
     "hw.byteorder",
@@ -62,13 +63,15 @@ class Profile:
     parameters: tuple[tuple[str, str], ...]
 
 
-def profile(policy: Policy, *, tag: str) -> Profile:
+def profile(policy: Policy, *, tag: str, read_only: Iterable[str] = ()) -> Profile:
     """
     The profile for commands of `policy`'s session; the last rule that matches wins.
 
     Args:
         policy: its paths must be canonical in the Mac's sense (/private/tmp, not /tmp).
         tag: appears in the system log with every denial.
+        read_only: protected paths that their names do not show: what a protected name
+            that is a link leads to.
     """
     if not re.fullmatch(r"[A-Za-z0-9-]+", tag):
         raise ValueError(f"tag {tag!r} must be letters, digits and dashes")
@@ -98,6 +101,7 @@ def profile(policy: Policy, *, tag: str) -> Profile:
         _rule("allow file-write*", [workspace, *git, *(f'(literal "{d}")' for d in _DEVICES)]),
         '(allow file-write* file-ioctl (regex #"^/dev/ttys[0-9]+$"))',
         _rule("deny file-write*", [f"(require-all {workspace} {_protected()})"]),
+        _rule("deny file-write*", [names.subpath("READONLY", path) for path in read_only]),
         _rule("deny file-write*", _git_admin(policy, names)),
         # Renaming a folder away would take what is protected in it along (finding F2).
         _rule("deny file-write-unlink", _pinned(policy, names)),
@@ -107,15 +111,24 @@ def profile(policy: Policy, *, tag: str) -> Profile:
     return Profile("\n".join(rule for rule in rules if rule) + "\n", names.values())
 
 
-def command_line(found: Profile, command: str) -> list[str]:
-    """The argv that runs `command` under the profile."""
+def command_line(program: str, found: Profile, command: str, limits: Limits) -> list[str]:
+    """The argv by which `program`, sandbox-exec, runs `command` under the profile."""
     definitions = [part for name, path in found.parameters for part in ("-D", f"{name}={path}")]
-    return [SANDBOX_EXEC, "-p", found.text, *definitions, "/bin/bash", "-c", command]
+    return [program, "-p", found.text, *definitions, *gated(command, limits, report=":")]
 
 
-def environment(policy: Policy) -> dict[str, str]:
-    """The policy's variables, leading to the private folders where they really are."""
-    return {**policy.environment, "HOME": policy.folders.home, "TMPDIR": policy.folders.tmp}
+def environment(policy: Policy, *, tag: str) -> dict[str, str]:
+    """
+    The policy's variables, leading to the private folders where they really are.
+
+    `tag` is in it too, as `MARK`: by that a process is known that has left its group.
+    """
+    return {
+        **policy.environment,
+        "HOME": policy.folders.home,
+        "TMPDIR": policy.folders.tmp,
+        MARK: tag,
+    }
 
 
 @attrs.define

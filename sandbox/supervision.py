@@ -6,10 +6,10 @@ import os
 import select
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import attrs
 
-from sandbox.child import GRACE_S, Child
 from sandbox.clock import Clock
 
 _PIECE = 64 * 1024
@@ -17,6 +17,37 @@ _TAIL = 16 * 1024
 _LARGEST_PREAMBLE = 8 * 1024 * 1024
 # poll() takes an int of milliseconds.
 _LONGEST_POLL_S = 3600.0
+# How long SIGKILL may take; longer only if the kernel itself hangs.
+GRACE_S = 5.0
+
+
+class Supervised(Protocol):
+    """
+    A started child, as far as waiting for it needs to know it.
+
+    Attributes:
+        output: where stdout and stderr arrive, non-blocking.
+        exited: a descriptor that is readable when the child has ended, but is not reaped.
+        init: one that is readable when all that it started has, None if there is none.
+        exit_code: of the command, where that is not the child itself.
+    """
+
+    output: int
+    exited: int
+    init: int | None
+    exit_code: int | None
+
+    def release(self) -> None:
+        """Let the command begin."""
+
+    def read_status(self) -> None:
+        """Take in what is reported so far."""
+
+    def kill(self) -> None:
+        """Kill everything in it."""
+
+    def reap(self) -> int:
+        """Collect the child, which has ended; its return code."""
 
 
 @attrs.define
@@ -38,7 +69,7 @@ class Supervision:
         tail: the last output.
     """
 
-    child: Child
+    child: Supervised
     verify: Callable[[bytes], str | None]
     on_output: Callable[[bytes], None]
     clock: Clock
@@ -68,7 +99,7 @@ class Supervision:
         while alive:
             ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms())}
             if wake in ready:
-                os.eventfd_read(wake)
+                os.read(wake, _PIECE)
             if child.output in ready and not self._take_output():
                 poller.unregister(child.output)
             if child.exited in ready:

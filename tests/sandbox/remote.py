@@ -15,7 +15,7 @@ import threading
 from typing import Any
 
 import sandbox
-from sandbox.bwrap import Limits
+from sandbox.limits import Limits
 
 
 def serve() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sandbox import bwrap
+from sandbox.limits import Limits
 from sandbox.mounts import Bind, Layout, Tmpfs, arrange
 from sandbox.readable import Readable
 
@@ -64,7 +65,7 @@ def test_command_line_names_no_path_and_passes_the_command_whole() -> None:
     """The command is one argument of its own, whatever is in it."""
     command = "echo \"$1\" '%s' {x} \\0 && exit"
     argv = bwrap.command_line(
-        "/usr/bin/bwrap", options_fd=9, leash_fd=8, limits=bwrap.Limits(5, 2048, 7), command=command
+        "/usr/bin/bwrap", options_fd=9, leash_fd=8, limits=Limits(5, 2048, 7), command=command
     )
     assert ["/usr/bin/bwrap", "--args", "9", "--args", "8"] == argv[:5]
     assert ["--", "/bin/bash", "-c"] == argv[5:8]

@@ -77,8 +77,8 @@ def test_running_command_holds_few(policy: Policy) -> None:
     Process(policy, "echo x").run(
         timeout_s=_DEADLINE_S, on_output=lambda _: held.append(opened() - before)
     )
-    # Output, status, two processes, the clock, and the journal of the stand-ins.
-    assert [6] == held
+    # Output, status, two processes, two of the clock, and the journal of the stand-ins.
+    assert [7] == held
     assert before == opened()
 
 

@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from sandbox import Policy, PolicyError, Process
-from sandbox.bwrap import Limits
+from sandbox.limits import Limits
 from tests.sandbox.machine import REPOSITORY, Machine
 
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed")

@@ -97,16 +97,18 @@ def test_git_directory_of_a_worktree_is_writable_without_hooks_and_config(policy
 def test_command_line_passes_profile_and_command_whole(policy: Policy) -> None:
     """The program is named by its absolute path."""
     found = seatbelt.profile(policy, tag="t")
-    argv = seatbelt.command_line(found, "echo $HOME")
+    argv = seatbelt.command_line(seatbelt.SANDBOX_EXEC, found, "echo $HOME", policy.limits)
     assert ["/usr/bin/sandbox-exec", "-p", found.text] == argv[:3]
-    assert ["/bin/bash", "-c", "echo $HOME"] == argv[-3:]
-    assert argv[3:-3:2] == ["-D"] * len(found.parameters)
+    assert ["/bin/bash", "echo $HOME"] == argv[-2:]
+    assert argv[3:-5:2] == ["-D"] * len(found.parameters)
+    assert f"ulimit -n {policy.limits.open_files}" in argv[-3]
 
 
 def test_home_and_tmp_are_the_private_folders(policy: Policy) -> None:
     """Nothing can be mounted there, so the variables lead to them."""
-    found = seatbelt.environment(policy)
+    found = seatbelt.environment(policy, tag="run-1")
     assert (policy.folders.home, policy.folders.tmp) == (found["HOME"], found["TMPDIR"])
+    assert "run-1" == found[seatbelt.MARK]
 
 
 @pytest.mark.parametrize("tag", ["", 'x"', "a b"])

@@ -1,0 +1,181 @@
+"""Running a command under bubblewrap."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+
+import attrs
+
+from sandbox import (
+    audit,
+    bwrap,
+    diagnosis,
+    hints,
+    layout,
+    limits,
+    mountinfo,
+    mounts,
+    programs,
+    protected,
+    seccomp,
+    stubs,
+)
+from sandbox.call import Call
+from sandbox.child import Child
+from sandbox.errors import SetupError
+from sandbox.mounts import Mount
+from sandbox.policy import Policy
+from sandbox.result import Result
+from sandbox.supervision import Supervision
+
+_ATTEMPTS = 3
+_OWN_MOUNTS = "/proc/self/mountinfo"
+
+
+def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Result:
+    """
+    Run `call` under bubblewrap; see `Process.run`.
+
+    Raises:
+        SetupError: the sandbox could not be built.
+    """
+    policy = call.policy
+    program = find_bwrap(policy, call.environ)
+    filter_program = seccomp.program()
+    candidates = protected.stub_candidates(policy.workspace, policy.link)
+    restored: tuple[str, ...] = ()
+    with stubs.held(policy.state_dir, candidates, stock=policy.folders.stock) as stand_ins:
+        for _ in range(_ATTEMPTS):
+            found = protected.survey(policy.workspace, policy.link, policy.nested)
+            planned = mounts.arrange(layout.gather(policy, found, stand_ins))
+            before = audit.Audit.take(found)
+            try:
+                with _started(call, program, planned, filter_program) as child:
+                    verify = functools.partial(_verify, planned)
+                    end = Supervision(child, verify, on_output, call.clock, timeout_s)
+                    _serve(end)
+            finally:
+                restored += before.restore()
+                before.close()
+            # What was to be mounted may have gone away meanwhile: any socket on the
+            # machine, a file that is being replaced. Nothing has run, so try again.
+            if end.released or end.timed_out or call.killed:
+                break
+    guarded = {path for path, _ in found.read_only} | {stub.path for stub in stand_ins}
+    guarded |= layout.masked(planned)
+    result = _judge(end, policy, frozenset(guarded), killed=call.killed)
+    if not restored:
+        return result
+    return attrs.evolve(result, restored=restored, hint=hints.restoration(restored))
+
+
+@contextlib.contextmanager
+def _started(
+    call: Call, program: str, planned: tuple[Mount, ...], filter_program: bytes
+) -> Iterator[Child]:
+    policy = call.policy
+    with contextlib.ExitStack() as stack:
+        status_fd = _memory_file("status", b"", stack)
+        filter_fd = _memory_file("filter", filter_program, stack)
+        options = bwrap.options(
+            planned, directory=policy.workspace, seccomp_fd=filter_fd, status_fd=status_fd
+        )
+        text = os.fsencode("".join(f"{option}\0" for option in options))
+        options_fd = _memory_file("options", text, stack)
+        leash_fd, leash = _pipe(stack)
+        child = Child.start(
+            bwrap.command_line(
+                program,
+                options_fd=options_fd,
+                leash_fd=leash_fd,
+                limits=limits.within_own(policy.limits),
+                command=call.command,
+            ),
+            environment=policy.environment,
+            pass_fds=(options_fd, leash_fd, filter_fd, status_fd, *call.keep_fds),
+            status=status_fd,
+            leash=leash,
+            watchdog=policy.folders.watchdog,
+        )
+    try:
+        with call.running(child):
+            yield child
+    finally:
+        child.end()
+
+
+def find_bwrap(policy: Policy, environ: Mapping[str, str]) -> str:
+    """
+    The absolute path of bwrap: on PATH, never where a command can write.
+
+    Raises:
+        SetupError: there is none.
+    """
+    program = programs.find("bwrap", environ, never_in=(*policy.writable, policy.state_dir))
+    if program is None:
+        raise SetupError("bubblewrap (bwrap) is not on PATH", diagnosis.INSTALL)
+    return program
+
+
+def _serve(end: Supervision) -> None:
+    try:
+        end.run()
+    except OSError as error:
+        if end.released:
+            # The receiver's own.
+            raise
+        raise SetupError.from_os_error("the sandbox could not be watched", error) from error
+
+
+def _memory_file(name: str, content: bytes, stack: contextlib.ExitStack) -> int:
+    try:
+        descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    except OSError as error:
+        raise SetupError.from_os_error("a memory file could not be made", error) from error
+    stack.callback(os.close, descriptor)
+    os.write(descriptor, content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
+    try:
+        reader, writer = os.pipe()
+    except OSError as error:
+        raise SetupError.from_os_error("a pipe could not be made", error) from error
+    stack.callback(os.close, reader)
+    stack.callback(os.close, writer)
+    return reader, writer
+
+
+def _verify(planned: tuple[Mount, ...], table: bytes) -> str | None:
+    with open(_OWN_MOUNTS, "rb") as own:
+        host = mountinfo.own_table(own.read())
+    try:
+        wrong = mountinfo.mismatch(planned, mountinfo.MountTable(table), host)
+    except ValueError as error:
+        return f"bwrap did not build the sandbox: {error}"
+    if wrong is None:
+        return None
+    return f"{wrong} changed while the sandbox was being built; try again"
+
+
+def _judge(end: Supervision, policy: Policy, guarded: frozenset[str], *, killed: bool) -> Result:
+    if end.timed_out or killed:
+        return Result(signal=signal.Signals.SIGKILL.name, timed_out=end.timed_out)
+    if not end.released:
+        if end.refused:
+            return Result(failure=SetupError(end.refused))
+        return Result(failure=diagnosis.diagnose(end.message.decode("utf-8", "replace")))
+    if end.child.exit_code is not None:
+        code = end.child.exit_code
+        hint = hints.explain(policy, end.tail, guarded) if code else None
+        return Result(exit_code=code, hint=hint)
+    if end.return_code is not None and end.return_code >= 0:
+        return Result(exit_code=end.return_code)
+    # The sandbox was ended from outside, for instance for want of memory.
+    return Result(signal=signal.Signals(-(end.return_code or -signal.SIGKILL)).name)
