@@ -13,6 +13,7 @@ import attrs
 from sandbox import (
     audit,
     bwrap,
+    control_group,
     diagnosis,
     hints,
     layout,
@@ -78,6 +79,24 @@ def _started(
     call: Call, program: str, planned: tuple[Mount, ...], filter_program: bytes
 ) -> Iterator[Child]:
     policy = call.policy
+    with contextlib.ExitStack() as after:
+        group = control_group.make(policy.limits.processes, policy.group_place)
+        if group is not None:
+            after.callback(group.remove)
+        child = _start(call, program, planned, filter_program, group)
+        after.callback(child.end)
+        with call.running(child):
+            yield child
+
+
+def _start(
+    call: Call,
+    program: str,
+    planned: tuple[Mount, ...],
+    filter_program: bytes,
+    group: control_group.ControlGroup | None,
+) -> Child:
+    policy = call.policy
     with contextlib.ExitStack() as stack:
         status_fd = _memory_file("status", b"", stack)
         filter_fd = _memory_file("filter", filter_program, stack)
@@ -87,7 +106,7 @@ def _started(
         text = os.fsencode("".join(f"{option}\0" for option in options))
         options_fd = _memory_file("options", text, stack)
         leash_fd, leash = _pipe(stack)
-        child = Child.start(
+        return Child.start(
             bwrap.command_line(
                 program,
                 options_fd=options_fd,
@@ -100,12 +119,8 @@ def _started(
             status=status_fd,
             leash=leash,
             watchdog=policy.folders.watchdog,
+            group=group,
         )
-    try:
-        with call.running(child):
-            yield child
-    finally:
-        child.end()
 
 
 def find_bwrap(policy: Policy, environ: Mapping[str, str]) -> str:

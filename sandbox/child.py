@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from sandbox import bwrap
+from sandbox.control_group import ControlGroup
 from sandbox.errors import SetupError
 from sandbox.supervision import GRACE_S
 from sandbox.watchdog import Watchdog
@@ -58,6 +59,7 @@ class Child:
         status: int,
         leash: int,
         watchdog: Watchdog,
+        group: ControlGroup | None,
     ) -> Child:
         """
         Start `argv` in a session of its own, with one pipe for all output.
@@ -71,6 +73,7 @@ class Child:
                 half-way and leave a process behind.
             leash: where bwrap waits for `bwrap.TIE` and then for the end.
             watchdog: guards the child's group.
+            group: the control group for all that it starts.
 
         Raises:
             SetupError: it could not be started.
@@ -96,7 +99,7 @@ class Child:
                     pass_fds=pass_fds,
                     start_new_session=True,
                 )
-                exited = _open_started(process, watchdog, leash)
+                exited = _open_started(process, watchdog, leash, group)
             except (OSError, ValueError) as error:
                 raise SetupError.from_os_error("bubblewrap could not be started", error) from error
             kept.pop_all()
@@ -164,7 +167,9 @@ class Child:
                 os.close(descriptor)
 
 
-def _open_started(process: subprocess.Popen[bytes], watchdog: Watchdog, leash: int) -> int:
+def _open_started(
+    process: subprocess.Popen[bytes], watchdog: Watchdog, leash: int, group: ControlGroup | None
+) -> int:
     """A pidfd of `process`, which goes on now; if that cannot be, it is ended first."""
     with contextlib.ExitStack() as failed:
         failed.callback(process.wait)
@@ -173,6 +178,8 @@ def _open_started(process: subprocess.Popen[bytes], watchdog: Watchdog, leash: i
         exited = os.pidfd_open(process.pid)
         failed.callback(os.close, exited)
         watchdog.guard(process.pid)
+        if group is not None:
+            group.add(process.pid)
         with contextlib.suppress(BrokenPipeError):
             os.write(leash, bwrap.TIE)
         failed.pop_all()

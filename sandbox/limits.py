@@ -11,7 +11,11 @@ BASH = "/bin/bash"
 
 @attrs.frozen
 class Limits:
-    """Resource limits of a command; the number of processes does not bind root."""
+    """
+    Resource limits of a command.
+
+    The number of processes binds root only where a control group can be made.
+    """
 
     processes: int = 4096
     file_bytes: int = 16 * 1024**3

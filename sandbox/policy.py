@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from sandbox import (
+    control_group,
     environment,
     git_settings,
     nested,
@@ -19,6 +20,7 @@ from sandbox import (
     stubs,
     surroundings,
 )
+from sandbox.control_group import Place
 from sandbox.errors import PolicyError
 from sandbox.git import GitLink, resolve_link
 from sandbox.limits import Limits
@@ -49,6 +51,7 @@ class Policy:
         environment: the whole environment of a command.
         python: the running interpreter, as a path that is valid inside.
         limits: resource limits.
+        group_place: where control groups can be made that hold root to the process limit.
     """
 
     workspace: str
@@ -64,6 +67,7 @@ class Policy:
     environment: Mapping[str, str]
     python: str
     limits: Limits
+    group_place: Place
 
     @classmethod
     def for_workspace(
@@ -106,6 +110,8 @@ class Policy:
         folders = private.create(state, name)
         stubs.sweep(state)
         private.sweep(state)
+        group_place = control_group.here()
+        control_group.sweep(group_place)
         settings = git_settings.read(real, variables)
         return cls(
             workspace=real,
@@ -136,6 +142,7 @@ class Policy:
             ),
             python=readable.python_executable(),
             limits=limits or Limits(),
+            group_place=group_place,
         )
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from sandbox import private, stubs
+from sandbox import control_group, private, stubs
 from sandbox.errors import SandboxError
 from sandbox.policy import Policy
 from sandbox.process import Process
@@ -27,11 +27,13 @@ class Availability:
         ok: they can.
         reason: why not.
         remedy: what would help, empty if nothing is known.
+        remark: what does not hold although they can, empty if all does.
     """
 
     ok: bool
     reason: str = ""
     remedy: str = ""
+    remark: str = ""
 
 
 def probe(environ: Mapping[str, str] | None = None) -> Availability:
@@ -60,10 +62,16 @@ def probe(environ: Mapping[str, str] | None = None) -> Availability:
         return Availability(False, result.failure.reason, result.failure.remedy)
     if result.exit_code != 0:
         return Availability(False, f"{_TRUE} did not succeed in it: {result}")
-    return Availability(True)
+    return Availability(True, remark=_remark(policy))
+
+
+def _remark(policy: Policy) -> str:
+    reason = policy.group_place.reason
+    return f"the number of processes is not limited for root: {reason}" if reason else ""
 
 
 def sweep(state_dir: str) -> None:
     """Remove what sessions and calls left behind whose process was killed."""
     stubs.sweep(state_dir)
     private.sweep(state_dir)
+    control_group.sweep(control_group.here())

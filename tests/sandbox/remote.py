@@ -32,7 +32,12 @@ def _answer(request: dict[str, Any], policies: dict[str, sandbox.Policy]) -> dic
     environ = {**os.environ, **request.get("environ", {})}
     if request["do"] == "probe":
         found = sandbox.probe(environ)
-        return {"ok": found.ok, "reason": found.reason, "remedy": found.remedy}
+        return {
+            "ok": found.ok,
+            "reason": found.reason,
+            "remedy": found.remedy,
+            "remark": found.remark,
+        }
     if request["do"] == "forget":
         for name in [name for name in policies if name.startswith(request["sessions"])]:
             policies.pop(name).discard()

@@ -344,16 +344,10 @@ def test_commands_of_one_session_run_side_by_side(policy: Policy) -> None:
 
 
 def test_limits_hold(machine: Machine) -> None:
-    """Size of a file, open files, core dumps; processes for all but root."""
-    machine.open_session(limits={"file_bytes": 1 << 20, "open_files": 64, "processes": 40})
+    """Size of a file, open files, core dumps."""
+    machine.open_session(limits={"file_bytes": 1 << 20, "open_files": 64})
     ran = machine.run("head -c 3000000 /dev/zero > big; ulimit -n; ulimit -c; stat -c %s big")
     assert ["64", "0", str(1 << 20)] == ran.text.split()[-3:]
-    forked = machine.run(
-        "python3 - <<'END'\nimport os, time\nfor count in range(100):\n"
-        "  if os.fork() == 0: time.sleep(600)\nprint('hundred')\nEND"
-    )
-    assert ("hundred" in forked.text) == (machine.uid == 0)
-    assert ("Resource temporarily unavailable" in forked.text) == (machine.uid != 0)
 
 
 def _unexpected(piece: bytes) -> None:

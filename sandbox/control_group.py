@@ -1,0 +1,174 @@
+"""
+A control group that bounds the number of processes of one command, for root.
+
+The kernel holds root to no process limit of its own, so a fork bomb would hit the machine.
+Where no such group can be made, the reason is told by `probe`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import attrs
+
+from sandbox.errors import SetupError
+
+_PREFIX = "sandbox-"
+# bwrap, the first process inside, and one that is just being replaced.
+_OWN_PROCESSES = 3
+_MEMBERSHIP = "/proc/self/cgroup"
+_MOUNTS = "/proc/self/mountinfo"
+
+
+@attrs.frozen
+class ControlGroup:
+    """A control group of one command; `path` is its folder."""
+
+    path: str
+
+    def add(self, pid: int) -> None:
+        """Put the process `pid`, which has started nothing yet, into it."""
+        _write(os.path.join(self.path, "cgroup.procs"), pid)
+
+    def remove(self) -> None:
+        """Remove it; what cannot be removed yet is left to the next `sweep`."""
+        with contextlib.suppress(OSError):
+            os.rmdir(self.path)
+
+
+@attrs.frozen
+class Place:
+    """
+    Where control groups can be made.
+
+    Attributes:
+        parent: a folder of the hierarchy that counts processes, None where there is none.
+        reason: why there is none.
+    """
+
+    parent: str | None
+    reason: str = ""
+
+
+def find_place(membership: str, mounts: str) -> Place:
+    """
+    Find where this process may make groups that count processes.
+
+    Args:
+        membership: the text of /proc/self/cgroup.
+        mounts: the text of /proc/self/mountinfo.
+    """
+    groups = {}
+    for line in membership.splitlines():
+        _, controllers, path = line.split(":", 2)
+        groups.update(dict.fromkeys(controllers.split(","), path))
+    unified = mounted = None
+    read_only = set()
+    for line in mounts.splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.partition(" ")
+        root, folder, flags = fields.split(" ")[3:6]
+        if "ro" in flags.split(","):
+            read_only.add(folder)
+        if kind == "cgroup2" and "" in groups:
+            unified, unified_mount = _below(folder, root, groups[""]), folder
+        elif kind == "cgroup" and "pids" in options.rpartition(" ")[2].split(","):
+            mounted, mount = _below(folder, root, groups.get("pids", "/")), folder
+    if mounted:
+        return _writable(mounted, mount in read_only)
+    if unified is None:
+        return Place(None, "no hierarchy of control groups is mounted")
+    return _in_unified(unified, unified_mount in read_only)
+
+
+def make(processes: int, place: Place) -> ControlGroup | None:
+    """
+    A new group for at most so many processes; None where there can be none.
+
+    Raises:
+        SetupError: it was possible before, and is not now.
+    """
+    if place.parent is None:
+        return None
+    path = os.path.join(place.parent, f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        os.mkdir(path)
+        try:
+            _write(os.path.join(path, "pids.max"), processes + _OWN_PROCESSES)
+        except OSError:
+            os.rmdir(path)
+            raise
+    except OSError as error:
+        raise SetupError.from_os_error("the process limit could not be set", error) from error
+    return ControlGroup(path)
+
+
+def here() -> Place:
+    """Where this process may make groups; for anybody but root there is no need to."""
+    if os.geteuid() != 0:
+        return Place(None)
+    try:
+        with open(_MEMBERSHIP, encoding="utf-8") as own, open(_MOUNTS, encoding="utf-8") as table:
+            return find_place(own.read(), table.read())
+    except (OSError, ValueError) as error:
+        return Place(None, f"the control groups cannot be found: {error}")
+
+
+def sweep(place: Place) -> None:
+    """Remove the groups of processes that were killed; one with processes in it stays."""
+    if place.parent is None:
+        return
+    with contextlib.suppress(OSError):
+        for name in os.listdir(place.parent):
+            owner = name.removeprefix(_PREFIX).partition("-")[0]
+            if name.startswith(_PREFIX) and owner.isdecimal() and not _is_alive(int(owner)):
+                ControlGroup(os.path.join(place.parent, name)).remove()
+
+
+def _in_unified(own: str, read_only: bool) -> Place:
+    """The nearest group, from our own upwards, whose children have a count of processes."""
+    folder, hierarchy = own, own
+    while os.path.exists(os.path.join(folder, "cgroup.controllers")):
+        hierarchy = folder
+        if "pids" in _words(os.path.join(folder, "cgroup.subtree_control")):
+            return _writable(folder, read_only)
+        folder = os.path.dirname(folder)
+    if "pids" not in _words(os.path.join(hierarchy, "cgroup.controllers")):
+        return Place(None, f"{hierarchy} has no controller of the number of processes")
+    return Place(None, f"{hierarchy} does not give its groups a count of processes")
+
+
+def _below(folder: str, root: str, group: str) -> str:
+    """The folder of `group` in a hierarchy of which `root` is mounted at `folder`."""
+    inner = group.removeprefix(root.rstrip("/")) if root != "/" else group
+    return os.path.normpath(folder + "/" + inner.lstrip("/"))
+
+
+def _writable(folder: str, read_only: bool) -> Place:
+    if read_only or not os.access(folder, os.W_OK):
+        return Place(None, f"{folder} is read-only here (a container?)")
+    return Place(folder)
+
+
+def _words(path: str) -> list[str]:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().split()
+    except OSError:
+        return []
+
+
+def _write(path: str, number: int) -> None:
+    with open(path, "w", encoding="ascii") as file:
+        file.write(str(number))
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
