@@ -56,7 +56,7 @@ def _from_block(block: WireBlock) -> PromptBlock:
             return ResourceBlock(resource.uri, resource.text, resource.mime_type)
         case v1.EmbeddedBlob(resource):
             # Bytes tell a text model nothing: it gets a note of what they are.
-            size = len(resource.blob) * 3 // 4
+            size = len(resource.blob.rstrip("=")) * 3 // 4
             name = resource.uri.rsplit("/", 1)[-1] or resource.uri
             return LinkBlock(name, resource.uri, mime_type=resource.mime_type, size=size)
 

@@ -76,6 +76,11 @@ class ServerProcess:
         """The process id of the server."""
         return self.popen.pid
 
+    @property
+    def stdin_fileno(self) -> int:
+        """Our end of the server's standard input, to be inherited by a child."""
+        return self._stdin.fileno()
+
     def write(self, data: bytes, timeout: float = 60.0) -> None:
         """
         Write to the server's standard input.

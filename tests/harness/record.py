@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from tests.harness.lifecycle import Phase, SessionLife
+from tests.harness.lifecycle_v1 import SessionLifeV1
 from tests.harness.messages import (
     JsonId,
     Message,
@@ -54,6 +55,7 @@ class Record:
         self.updates: list[Update] = []
         self.permissions: list[PermissionRequest] = []
         self.lives: dict[str, SessionLife] = {}
+        self.lives_v1: dict[str, SessionLifeV1] = {}
         self.lines = 0
         self._expected: dict[tuple[str, object], deque[Expected]] = {}
         self._messages = 0
@@ -77,10 +79,16 @@ class Record:
         """The state of a session, made when first named."""
         return self.lives.setdefault(session, SessionLife())
 
+    def life_v1(self, session: str) -> SessionLifeV1:
+        """The state of a session in version 1, made when first named."""
+        return self.lives_v1.setdefault(session, SessionLifeV1())
+
     def expect(self, expected: Expected) -> Expected:
         """Register a request that is about to be written."""
         self._expected.setdefault(id_key(expected.id), deque()).append(expected)
-        if expected.session is not None and expected.method == "session/prompt":
+        if expected.session is not None and self.version == 1:
+            self.life_v1(expected.session).request_sent(expected.method)
+        elif expected.session is not None and expected.method == "session/prompt":
             self.life(expected.session).prompt_sent()
         elif expected.session is not None and expected.method == "session/resume":
             self.life(expected.session).resume_sent()
@@ -195,7 +203,11 @@ class Record:
         self.version = version
 
     def _follow(self, expected: Expected, *, accepted: bool) -> None:
-        if expected.session is None or self.version != 2:
+        if expected.session is None:
+            return
+        if self.version == 1:
+            self._raise(self.life_v1(expected.session).request_answered(expected.method))
+        if self.version != 2:
             return
         life = self.life(expected.session)
         faults: list[str] = []
@@ -219,6 +231,8 @@ class Record:
             )
             if self.version == 2:
                 self._raise(self.life(params["sessionId"]).update(update))
+            elif self.version == 1:
+                self._raise(self.life_v1(params["sessionId"]).update(update))
         else:
             raise WireFault(f"the agent does not send {method}")
 
@@ -239,10 +253,11 @@ class Record:
             raise WireFault(f"request id {message['id']!r} was used before")
         request = PermissionRequest(id=message["id"], params=params, seq=self._messages)
         self.permissions.append(request)
+        call_id = request.tool_call.get("toolCallId")
         if self.version == 2:
-            self._raise(
-                self.life(request.session).permission_asked(request.tool_call.get("toolCallId"))
-            )
+            self._raise(self.life(request.session).permission_asked(call_id))
+        elif self.version == 1:
+            self._raise(self.life_v1(request.session).permission_asked(call_id))
         return request
 
     def _raise(self, faults: list[str]) -> None:

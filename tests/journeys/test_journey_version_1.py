@@ -6,59 +6,25 @@ import base64
 
 import pytest
 
+from tests.harness.editor import begin, final, load, of, open_session, run, text
 from tests.harness.messages import encode
-
-
-def text(words):
-    return [{"type": "text", "text": words}]
 
 
 @pytest.fixture(name="editor")
 def _editor(start):
     client = start()
-    client.request("initialize", {"protocolVersion": 1}).result()
+    begin(client)
     return client
 
 
 @pytest.fixture(name="session")
 def _session(editor, project):
-    params = {"cwd": str(project), "mcpServers": []}
-    return editor.request("session/new", params).result()["sessionId"]
-
-
-def run(editor, session, words, timeout=20.0):
-    """Send a prompt and wait for its response; the stop reason and the updates before it."""
-    before = len(editor.updates(session))
-    prompt = words if isinstance(words, list) else text(words)
-    reply = editor.request("session/prompt", {"sessionId": session, "prompt": prompt})
-    reason = reply.result(timeout)["stopReason"]
-    return reason, [u for u in editor.updates(session)[before:] if u.seq < reply.seq]
-
-
-def of(updates, kind):
-    return [update.body for update in updates if update.kind == kind]
-
-
-def final(updates):
-    """Each call as the editor shows it at the end."""
-    calls = {}
-    for update in updates:
-        if update.kind in ("tool_call", "tool_call_update"):
-            calls.setdefault(update.body["toolCallId"], {}).update(update.body)
-    return list(calls.values())
-
-
-def load(editor, session, project):
-    before = len(editor.updates(session))
-    params = {"sessionId": session, "cwd": str(project), "mcpServers": []}
-    reply = editor.request("session/load", params)
-    assert reply.result() == {}
-    return [u for u in editor.updates(session)[before:] if u.seq < reply.seq]
+    return open_session(editor, project)
 
 
 def test_version_1_is_answered_in_its_own_shape(start):
     """agentInfo, no authentication methods, and what the agent can do."""
-    result = start().request("initialize", {"protocolVersion": 1}).result()
+    result = begin(start())
     assert result["protocolVersion"] == 1
     assert result["agentInfo"]["name"] == "term2"
     assert result["authMethods"] == []
@@ -125,7 +91,7 @@ def test_a_load_replays_and_a_resume_does_not(editor, session, project, start):
     editor.wait_exit()
 
     editor = start()
-    editor.request("initialize", {"protocolVersion": 1}).result()
+    begin(editor)
     replayed = load(editor, session, project)
     kinds = [update.kind for update in replayed]
     assert kinds.count("user_message_chunk") == 2
