@@ -32,7 +32,9 @@ Diagnostics go to stderr. TERM2_LOG sets the level (debug, info, warning, error)
 TERM2_LOG_FILE names a file for them too, TERM2_LOG_FORMAT=json makes them JSON lines.
 TERM2_TRACE names a file for all that is said on stdin and stdout, without secrets.
 """
-_FLAGS = ("--provider", "--model", "--effort")
+# With a value that shows what is meant.
+_FLAGS = {"--provider": "offline", "--model": "PROVIDER/MODEL", "--effort": "high"}
+_TAKES = "--provider, --model and --effort"
 
 
 class UsageError(Exception):
@@ -116,15 +118,15 @@ def parse_flags(arguments: Sequence[str]) -> dict[str, str]:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if not word.startswith("-"):
-            raise UsageError(f"unexpected argument {word!r}; try term2 --help")
+            raise UsageError(f"unexpected argument {word!r}; there are only the options {_TAKES}")
         if name not in _FLAGS:
-            raise UsageError(f"unknown option {name!r}; try term2 --help")
+            raise UsageError(f"unknown option {name!r}; there are only {_TAKES}")
         if not equals:
             if not rest or rest[0].startswith("-"):
-                raise UsageError(f"option {name} needs a value")
+                raise UsageError(f"option {name} needs a value, such as {name} {_FLAGS[name]}")
             value = rest.pop(0)
         if not value:
-            raise UsageError(f"option {name} needs a value")
+            raise UsageError(f"option {name} needs a value, such as {name} {_FLAGS[name]}")
         if name in flags:
             raise UsageError(f"option {name} is given twice")
         flags[name] = value

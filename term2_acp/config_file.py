@@ -65,13 +65,17 @@ def _read(path: str) -> bytes:
     try:
         # A pipe would never end, and opening one would wait.
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise _UnusableFileError("is not a file")
+            raise _UnusableFileError("is not a file; move it away, or put a file in its place")
         with open(path, "rb") as file:
             content = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise _UnusableFileError(f"cannot be read: {error.strerror}") from None
+        raise _UnusableFileError(
+            f"cannot be read: {error.strerror}; make it readable for you, or move it away"
+        ) from None
     if len(content) > _MAX_FILE_BYTES:
-        raise _UnusableFileError(f"is larger than {_MAX_FILE_BYTES} bytes")
+        raise _UnusableFileError(
+            f"is larger than {_MAX_FILE_BYTES} bytes, so it is hardly meant; move it away"
+        )
     return content
 
 
@@ -80,7 +84,7 @@ def _parse(content: bytes) -> dict[str, Any]:
         return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise _UnusableFileError(f"is not UTF-8 (at line {line})") from None
+        raise _UnusableFileError(f"is not UTF-8 (at line {line}); save it as UTF-8") from None
     except ValueError as error:  # also a number with too many digits
         raise _UnusableFileError(f"is not TOML: {error}") from None
     except RecursionError:

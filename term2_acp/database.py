@@ -191,7 +191,9 @@ class Database:
 
         while not self._write_lock.acquire(timeout=_BUSY_STEP_S):
             if gives_up():
-                raise StoreError(f"the session store {self.path} is busy; try again")
+                raise StoreError(
+                    f"the session store {self.path} is busy with another write; try again"
+                )
         try:
             self._check_open()
             self._begin(gives_up, durable=durable)
@@ -245,7 +247,7 @@ class Database:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreError(f"the session store {self.path} is closed")
+            raise StoreError(f"the session store {self.path} is closed: the agent is about to end")
 
     def _translate(self, error: sqlite3.Error) -> StoreError:
         extended = getattr(error, "sqlite_errorcode", 0)

@@ -69,11 +69,15 @@ class WorkspaceRules:
         """
         path = canonical(cwd)
         if not os.path.exists(path):
-            raise InvalidParamsError(f"cwd does not exist: {cwd}")
+            raise InvalidParamsError(f"cwd does not exist: {cwd}; open a folder that is there")
         if not os.path.isdir(path):
-            raise InvalidParamsError(f"cwd is not a directory: {cwd}")
+            raise InvalidParamsError(
+                f"cwd is not a directory: {cwd}; open the folder that it is in"
+            )
         if not os.access(path, os.R_OK | os.X_OK):
-            raise InvalidParamsError(f"cwd cannot be read: {cwd}")
+            raise InvalidParamsError(
+                f"cwd cannot be read: {cwd}; make it readable for you, or open another folder"
+            )
         reason = self._refusal(path)
         if reason:
             raise InvalidParamsError(f"cwd {path} {reason}; open a project directory instead")

@@ -79,7 +79,10 @@ class SessionNotFoundError(AcpError):
     code = -32002
 
     def __init__(self, session_id: str) -> None:
-        super().__init__(f"session not found: {session_id!r}")
+        super().__init__(
+            f"session not found: {session_id!r} is not open here, or was never made; see"
+            " session/list, and open one with session/resume or session/load"
+        )
 
 
 class SessionBusyError(AcpError):

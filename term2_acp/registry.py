@@ -255,7 +255,7 @@ class SessionRegistry:
         if not settled:
             raise InternalError(
                 "the session was closed, but its turn did not stop within"
-                f" {timeout_s:.0f} s of the cancel"
+                f" {timeout_s:.0f} s of the cancel; it can do nothing more in this session"
             )
 
     def _add(self, record: SessionRecord, store: Store, lock: SessionLock) -> Session:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from sandbox import Availability, Policy, PolicyError, Process, probe, programs
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.ports import ShellResult
+from term2_acp.errors import remedy
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,10 @@ class SandboxedShell:
         except PolicyError as error:
             self._reason = str(error)
         except OSError as error:
-            self._reason = f"the session's private folders cannot be made: {error.strerror}"
+            self._reason = (
+                f"the session's private folders in {state_dir} cannot be made"
+                f" ({error.strerror}); {remedy(error)}"
+            )
         if self._reason:
             logger.warning("session %s has no sandbox: %s", session_id, self._reason)
 

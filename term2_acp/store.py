@@ -24,6 +24,7 @@ from term2_acp.surrogates import replace_lone_surrogates
 if TYPE_CHECKING:
     import sqlite3
 
+_MOVE_AWAY = "move it away to start with an empty one"
 _READ_ROWS = 256
 _READ_BYTES = 1024 * 1024
 _NO_END = 2**62
@@ -107,7 +108,9 @@ class Store:
         """The secret that marks the list cursors made from this store."""
         rows = self.database.query("SELECT value FROM settings WHERE name = 'cursor_key'")
         if not rows:
-            raise StoreError(f"the session store {self.path} is damaged: it has no cursor key")
+            raise StoreError(
+                f"the session store {self.path} is damaged: it has no cursor key; {_MOVE_AWAY}"
+            )
         return bytes(rows[0][0])
 
     def create_session(self, session_id: str, cwd: str) -> None:
@@ -186,7 +189,9 @@ class Store:
     def _large(self, large: int) -> str:
         rows = self.database.query("SELECT data FROM large_data WHERE id = ?", (large,))
         if not rows:
-            raise StoreError(f"the session store {self.path} is damaged: it lacks a large event")
+            raise StoreError(
+                f"the session store {self.path} is damaged: it lacks a large event; {_MOVE_AWAY}"
+            )
         return unpack(rows[0][0])
 
     def find(self, session_id: str) -> SessionRecord | None:

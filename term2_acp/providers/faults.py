@@ -103,7 +103,8 @@ class Service:
         words = f" and said: {said}" if said else ""
         if is_context_overflow(refusal):
             return ProviderError(
-                f"The conversation is too long for {model} at {self.name}{words}.",
+                f"The conversation is too long for {model} at {self.name}{words}. Start a new"
+                " session, or give the model's true context_window in the configuration.",
                 context_overflow=True,
             )
         if status == 401:

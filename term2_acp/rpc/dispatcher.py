@@ -117,7 +117,11 @@ class Dispatcher:
     def _accept(self, message: Any, slot: Slot, *, in_batch: bool = False) -> None:
         """Judge one message; `slot` is called only for what gets an answer."""
         if not isinstance(message, dict):
-            slot()(failure(None, InvalidRequestError("a message is a JSON object")))
+            slot()(
+                failure(
+                    None, InvalidRequestError("a message is a JSON object, or an array of them")
+                )
+            )
         elif "method" in message:
             if "id" in message:
                 self._accept_request(message, slot, in_batch=in_batch)

@@ -74,7 +74,9 @@ def _to_error(method: str, response: Any) -> AcpError:
     if isinstance(response.data, AcpError):
         return response.data
     if response.code == MethodNotFoundError.code:
-        return MethodNotFoundError(f"method not found: {method}")
+        return MethodNotFoundError(
+            f"method not found: {method} is not in the negotiated version of this agent"
+        )
     if response.code == InvalidParamsError.code:
         # The library could not bind them: they came by position.
         return InvalidParamsError("params must be an object: parameters are named here")

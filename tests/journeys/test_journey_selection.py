@@ -196,10 +196,10 @@ def test_a_configuration_that_is_no_text_file_is_refused(home):
     home.configure("")
     file = home.config / "term2" / "config.toml"
     file.write_bytes(b'provider = "\xff"\n')
-    assert refusal(home)[0] == f"{file}: is not UTF-8 (at line 1)"
+    assert refusal(home)[0] == f"{file}: is not UTF-8 (at line 1); save it as UTF-8"
     file.unlink()
     file.mkdir()
-    assert refusal(home)[0] == f"{file}: is not a file"
+    assert refusal(home)[0].startswith(f"{file}: is not a file; move it away")
 
 
 def test_an_unknown_key_is_warned_of_and_the_rest_holds(home, start, project):
