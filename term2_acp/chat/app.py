@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 
 from term2_acp.chat.client import Client
@@ -30,11 +31,13 @@ from term2_acp.chat.prompting import Prompter, terminal_output
 from term2_acp.chat.rendering import Glyphs, Renderer
 from term2_acp.chat.running_commands import CommandRunner
 from term2_acp.chat.screen import Screen, make_output_lenient
-from term2_acp.chat.server import Server
+from term2_acp.chat.server import Server, server_argv
 from term2_acp.chat.terminal_view import TerminalView
 from term2_acp.chat.views import View
 from term2_acp.chat.visible import visible_line
 
+# The second of two quick Ctrl-C leaves, also when the turn ended between them.
+_TWICE_S = 2.0
 STATUS_FAULT = 1
 STATUS_UNFINISHED = 2
 """In plain mode: a turn did not come to its normal end."""
@@ -70,7 +73,7 @@ class Chat:
         keyboard = contextlib.nullcontext() if self._is_plain else Keyboard(0).raw()
         with self._signals.watched(), keyboard:
             server = Server(
-                self._flags,
+                server_argv(self._flags),
                 inbox=self._inbox,
                 diagnostics=self._diagnostics,
                 ended=self._note_end,
@@ -100,7 +103,7 @@ class Chat:
         except EOFError:
             return self._status()
         except ServerFaultError as fault:
-            self._tell_end(server, fault, view, is_open=is_open)
+            self._tell_end(server, fault, dialogue, is_open=is_open)
         except ChatError as error:
             view.complain(str(error))
         finally:
@@ -109,11 +112,20 @@ class Chat:
 
     def _converse(self, dialogue: Dialogue, view: View) -> None:
         commands = CommandRunner(dialogue, view)
+        is_warned = False
         while True:
-            dialogue.catch_up()
-            text = view.read_prompt()
+            try:
+                dialogue.catch_up()
+                text = view.read_prompt()
+            except InterruptedWaitError:
+                if is_warned or self._is_plain or _is_recent(dialogue.cancelled_at):
+                    raise Leave(128 + signal.SIGINT) from None
+                is_warned = True
+                view.say("Ctrl-C once more, or Ctrl-D, leaves")
+                continue
             if not text.strip():
                 continue
+            is_warned = False
             try:
                 command = parse_command(text)
                 if command is not None:
@@ -135,8 +147,8 @@ class Chat:
         self._prompter = Prompter(
             PromptHistory.of_user(),
             [f":{name}" for name in NAMES],
-            output=terminal_output(),
-            is_needed_elsewhere=lambda: self._has_ended.is_set() or self._signals.is_ending,
+            output=terminal_output,
+            is_needed_elsewhere=lambda: self._has_ended.is_set() or self._signals.is_pending,
             toggle_thoughts=lambda: dialogue.view.toggle_thoughts(dialogue.conversation),
         )
         renderer = Renderer(Glyphs.for_encoding(screen.encoding))
@@ -151,9 +163,10 @@ class Chat:
             self._prompter.interrupt()
 
     def _tell_end(
-        self, server: Server, fault: ServerFaultError, view: View, *, is_open: bool
+        self, server: Server, fault: ServerFaultError, dialogue: Dialogue, *, is_open: bool
     ) -> None:
         """Say how the server ended, in its own words where it refused to start."""
+        view = dialogue.view
         view.clear()
         status = server.end_status()
         last_words = self._diagnostics.last()
@@ -164,6 +177,13 @@ class Chat:
         if last_words:
             view.complain("its last words were:")
             view.diagnostics(last_words)
+        if is_open:
+            session_id = dialogue.conversation.session_id
+            view.say(f"The conversation is kept; go on with term2 chat and :resume {session_id}")
+
+
+def _is_recent(moment: float | None) -> bool:
+    return moment is not None and time.monotonic() - moment < _TWICE_S
 
 
 def _ending(status: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -55,6 +56,8 @@ class Dialogue:
         self._current = Conversation("", "")
         self._questions: deque[Question] = deque()
         self._is_in_turn = False
+        self.cancelled_at: float | None = None
+        """When Ctrl-C last cancelled a turn, by the monotonic clock."""
         self._stop_reasons: deque[str] = deque()
 
     @property
@@ -123,20 +126,33 @@ class Dialogue:
                 return incoming.result
 
     def catch_up(self) -> None:
-        """Take in what has come so far, without waiting."""
-        self._show_diagnostics()
-        while not isinstance(event := self._events.next(timeout_s=0), Ticked):
-            self._take(event)
+        """
+        Take in what has come so far, without waiting.
+
+        Raises:
+            InterruptedWaitError: Ctrl-C.
+        """
+        self._wait_idle(None, timeout_s=0)
 
     def wait_typed(self, source: Source) -> str | None:
-        """Wait for input between turns; None at its end. Ctrl-C leaves."""
+        """
+        Wait for input between turns; None at its end.
+
+        Raises:
+            InterruptedWaitError: Ctrl-C.
+        """
+        return self._wait_idle(source, timeout_s=None)
+
+    def _wait_idle(self, source: Source | None, timeout_s: float | None) -> str | None:
         while True:
             self._show_diagnostics()
-            match self._events.next(source):
+            match self._events.next(source, timeout_s):
                 case Typed(text):
                     return text
+                case Ticked():
+                    return None
                 case Signalled(signal.SIGINT):
-                    raise Leave(128 + signal.SIGINT)
+                    raise InterruptedWaitError("interrupted")
                 case event:
                     self._take(event)
 
@@ -181,6 +197,7 @@ class Dialogue:
         return reason
 
     def _cancel(self) -> None:
+        self.cancelled_at = time.monotonic()
         self._client.notify("session/cancel", {"sessionId": self._current.session_id})
         while self._questions:
             self._settle(None, "cancelled")

@@ -61,11 +61,11 @@ class Signals:
     Remembers signals until they are taken; used on the main thread.
 
     Args:
-        ending: called in the handler of SIGTERM and SIGHUP, to end a wait elsewhere.
+        noted: called in the handler, to end a wait elsewhere.
     """
 
-    def __init__(self, ending: Callable[[], None]) -> None:
-        self._ending = ending
+    def __init__(self, noted: Callable[[], None]) -> None:
+        self._noted = noted
         self._pending: deque[int] = deque()
         self._read_end, self._write_end = os.pipe()
         os.set_blocking(self._read_end, False)
@@ -85,9 +85,9 @@ class Signals:
             os.close(self._write_end)
 
     @property
-    def is_ending(self) -> bool:
-        """Whether SIGTERM or SIGHUP waits to be taken."""
-        return signal.SIGTERM in self._pending or signal.SIGHUP in self._pending
+    def is_pending(self) -> bool:
+        """Whether a signal waits to be taken that may be meant to end something."""
+        return any(number != signal.SIGWINCH for number in self._pending)
 
     def fileno(self) -> int:
         """The descriptor to wait for; from now on signals make it readable."""
@@ -109,8 +109,7 @@ class Signals:
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._pending.append(number)
-        if number in (signal.SIGTERM, signal.SIGHUP):
-            self._ending()
+        self._noted()
 
 
 class Events:

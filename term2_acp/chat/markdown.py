@@ -151,23 +151,32 @@ class MarkdownStream:
         self._open += text
         if "\n" not in text and len(self._open) < _MAX_OPEN_CHARACTERS:
             return []
+        pieces = self._closed()
         lines = _lines(self._open)
-        starts = [token.map[0] for token in _parse(self._open) if not token.level and token.map]
-        pieces: list[Piece] = []
-        for start, end in pairwise(starts):
-            pieces += self._piece("".join(lines[start:end]))
-        if starts:
-            lines = lines[starts[-1] :]
-        self._open = "".join(lines)
         if len(lines) > _MAX_OPEN_LINES or len(self._open) > _MAX_OPEN_CHARACTERS:
             pieces += self._part(lines)
         return pieces
 
     def finish(self) -> list[Piece]:
         """What was open, if it has anything."""
-        rest = self._open + visible(self._held)
+        self._open += visible(self._held)
+        pieces = self._closed()
+        rest = self._open
         self._open = self._held = ""
-        return self._piece(rest)
+        return [*pieces, *self._piece(rest)]
+
+    def _closed(self) -> list[Piece]:
+        """Take the blocks that another block follows."""
+        lines = _lines(self._open)
+        starts = [token.map[0] for token in _parse(self._open) if not token.level and token.map]
+        if not starts:
+            return []
+        self._open = "".join(lines[starts[-1] :])
+        return [
+            piece
+            for start, end in pairwise(starts)
+            for piece in self._piece("".join(lines[start:end]))
+        ]
 
     def _part(self, lines: Sequence[str]) -> list[Piece]:
         """Give out the beginning of a block that is too long to be kept open."""

@@ -280,6 +280,8 @@ class PlainView:
         self._mark("tool", f"{call.status}: {call.title or call.kind}")
 
     def _mark(self, word: str, text: str) -> None:
+        if not self._is_line_start:
+            self._write("\n")
         sys.stdout.write(f"[{word}] {visible_line(text)}\n")
         sys.stdout.flush()
 

@@ -14,7 +14,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.output import Output
+from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 
@@ -34,7 +34,7 @@ class Prompter:
         commands: what Tab completes at the start of a text.
         is_needed_elsewhere: whether there is a reason not to wait for the user.
         toggle_thoughts: what Ctrl-T does.
-        output: the terminal.
+        output: opens the terminal.
     """
 
     def __init__(
@@ -42,22 +42,16 @@ class Prompter:
         history: History,
         commands: list[str],
         *,
-        output: Output,
+        output: Callable[[], Output],
         is_needed_elsewhere: Callable[[], bool],
         toggle_thoughts: Callable[[], None],
     ) -> None:
+        self._history = history
+        self._commands = commands
+        self._output = output
         self._is_needed_elsewhere = is_needed_elsewhere
-        self._session: PromptSession[str] = PromptSession(
-            message=FormattedText([("bold ansicyan", "> ")]),
-            multiline=True,
-            prompt_continuation=_continuation,
-            history=history,
-            completer=WordCompleter(commands, sentence=True),
-            complete_while_typing=False,
-            complete_style=CompleteStyle.READLINE_LIKE,
-            key_bindings=_bindings(toggle_thoughts),
-            output=output,
-        )
+        self._toggle_thoughts = toggle_thoughts
+        self._session: PromptSession[str] | None = None
 
     def read(self, typed: str = "") -> str:
         """
@@ -67,6 +61,9 @@ class Prompter:
             EOFError: Ctrl-D on an empty text.
             InterruptedWaitError: Ctrl-C on an empty text, or something else is urgent.
         """
+        if self._session is None:
+            # Not before: it writes to the terminal, and the server may refuse to start.
+            self._session = self._make_session()
         try:
             return self._session.prompt(default=typed, pre_run=self._check_soon)
         except KeyboardInterrupt:
@@ -76,7 +73,8 @@ class Prompter:
 
     def interrupt(self) -> None:
         """Let `read` look whether it is needed elsewhere; for any thread and signal handlers."""
-        loop = self._session.app.loop
+        session = self._session
+        loop = session.app.loop if session is not None else None
         if loop is not None:
             try:
                 loop.call_soon_threadsafe(self._check)
@@ -89,9 +87,22 @@ class Prompter:
         self.interrupt()
 
     def _check(self) -> None:
-        app = self._session.app
-        if self._is_needed_elsewhere() and app.is_running and not app.is_done:
+        app = self._session.app if self._session is not None else None
+        if app is not None and app.is_running and not app.is_done and self._is_needed_elsewhere():
             app.exit(exception=_AttentionNeeded())
+
+    def _make_session(self) -> PromptSession[str]:
+        return PromptSession(
+            message=FormattedText([("bold ansicyan", "> ")]),
+            multiline=True,
+            prompt_continuation=_continuation,
+            history=self._history,
+            completer=WordCompleter(self._commands, sentence=True),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            key_bindings=_bindings(self._toggle_thoughts),
+            output=self._output(),
+        )
 
 
 def _continuation(_width: int, _line: int, wraps: int) -> FormattedText:
@@ -139,7 +150,14 @@ def terminal_output() -> Output:
 
     An answer that comes late would be taken for keys, and pexpect gives none.
     """
-    return Vt100_Output(sys.stdout, _terminal_size, term=os.environ.get("TERM"), enable_cpr=False)
+    return Vt100_Output(
+        sys.stdout,
+        _terminal_size,
+        term=os.environ.get("TERM"),
+        # What the environment wants, such as NO_COLOR.
+        default_color_depth=ColorDepth.from_env(),
+        enable_cpr=False,
+    )
 
 
 def _terminal_size() -> Size:

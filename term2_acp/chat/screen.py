@@ -43,6 +43,7 @@ class Screen:
         self._live: RenderableType | None = None
         # Widths in cells of the live lines that are on the screen.
         self._drawn: list[int] = []
+        self._has_cursor = True
 
     @property
     def encoding(self) -> str:
@@ -70,17 +71,21 @@ class Screen:
             self._draw()
 
     def _draw(self) -> None:
+        self._show_cursor(show=self._live is None)
         if self._live is None:
-            self.console.show_cursor(show=True)
             return
         lines = list(self._lines(self._live))
         height = max(min(self.console.height - 2, _MAX_LIVE_LINES), 1)
         lines = lines[-height:]
         self._drawn = [Segment.get_line_length(line) for line in lines]
-        self.console.show_cursor(show=False)
         for number, line in enumerate(lines):
             end = [] if number == len(lines) - 1 else [Segment.line()]
             self.console.print(Segments([*line, *end]), end="")
+
+    def _show_cursor(self, *, show: bool) -> None:
+        if show != self._has_cursor:
+            self._has_cursor = show
+            self.console.show_cursor(show=show)
 
     def _erase(self) -> None:
         if not self._drawn:
@@ -104,7 +109,18 @@ class Screen:
 
     def _lines(self, renderable: RenderableType) -> list[list[Segment]]:
         options = self.console.options.update(width=self.width, height=None)
-        return self.console.render_lines(_Guarded(renderable), options, pad=False)
+        lines = self.console.render_lines(_Guarded(renderable), options, pad=False)
+        return [_without_padding(line) for line in lines]
+
+
+def _without_padding(line: list[Segment]) -> list[Segment]:
+    """The line without blanks at its end, which would be copied along."""
+    line = list(line)
+    while line and not line[-1].text.strip(" "):
+        line.pop()
+    if line:
+        line[-1] = Segment(line[-1].text.rstrip(" "), line[-1].style)
+    return line
 
 
 def make_output_lenient() -> None:

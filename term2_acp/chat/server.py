@@ -34,7 +34,7 @@ class Server:
     the inbox, `chat-stderr` its diagnostics, `chat-writer` writes what `send` was given.
 
     Args:
-        flags: the options of `term2 acp`, by name.
+        argv: the command, see `server_argv`.
         inbox: where messages go; closed by `close`.
         diagnostics: where lines of standard error go.
         ended: called on the reader thread when no more will come.
@@ -42,7 +42,7 @@ class Server:
 
     def __init__(
         self,
-        flags: Mapping[str, str],
+        argv: Sequence[str],
         *,
         inbox: Inbox,
         diagnostics: Diagnostics,
@@ -53,7 +53,7 @@ class Server:
         self._ended = ended
         self._outgoing: queue.Queue[bytes | None] = queue.Queue(_MAX_QUEUED)
         self._process = subprocess.Popen(
-            server_argv(flags),
+            list(argv),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

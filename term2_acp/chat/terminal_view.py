@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Sequence
 
@@ -12,7 +11,6 @@ from rich.text import Text
 from term2_acp.chat.client import SessionEntry
 from term2_acp.chat.conversation import Conversation, Item, Message, Plan, ToolCall
 from term2_acp.chat.events import Source
-from term2_acp.chat.faults import InterruptedWaitError, Leave
 from term2_acp.chat.keyboard import CTRL_D, CTRL_T, ESCAPE, Keyboard
 from term2_acp.chat.markdown import MarkdownStream, Piece, SafeMarkdown
 from term2_acp.chat.prompting import Prompter
@@ -83,16 +81,9 @@ class TerminalView:
         )
 
     def read_prompt(self) -> str:
-        """Let the user edit the next text; Ctrl-C twice on an empty one leaves."""
+        """Let the user edit the next text."""
         typed, self._typed_ahead = self._typed_ahead.strip("\n"), ""
-        try:
-            return self._prompter.read(typed)
-        except InterruptedWaitError:
-            self.say("Ctrl-C once more, or Ctrl-D, leaves")
-        try:
-            return self._prompter.read()
-        except InterruptedWaitError:
-            raise Leave(128 + signal.SIGINT) from None
+        return self._prompter.read(typed)
 
     # --- a turn
 
@@ -253,7 +244,7 @@ class TerminalView:
             if question.option(text) is None:
                 self._typed_ahead += _printable(text)
             raise NoAnswer
-        if text in (ESCAPE, CTRL_D):
+        if ESCAPE in text or CTRL_D in text:
             return question.rejection()
         if text == "v" and self._hidden_details:
             self._screen.print(*self._hidden_details)

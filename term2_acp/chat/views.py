@@ -27,6 +27,7 @@ class View(Protocol):
 
         Raises:
             EOFError: there will be none.
+            InterruptedWaitError: Ctrl-C.
             Leave: the user wants to leave, or a signal says so.
             ServerFaultError: the server ended meanwhile.
         """

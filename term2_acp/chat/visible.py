@@ -21,7 +21,7 @@ _CONTROLS = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_UNSEEN}{_SURROGATES}]")
 # What programs write to colour and to move about: CSI, OSC and their like, other escapes.
 _SEQUENCES = re.compile(
     r"""
-      (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]
+      (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?
     | (?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?
     | \x1b[ -/]*[0-~]
     """,
