@@ -48,8 +48,8 @@ class Keyboard:
         attributes[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
         characters = list(attributes[6])
         characters[termios.VMIN], characters[termios.VTIME] = 1, 0
-        # Stopped in the middle of a turn, the shell would find the terminal without echo.
-        characters[termios.VSUSP] = b"\0"
+        # Stopped or killed by a key, it would leave the terminal to the shell without echo.
+        characters[termios.VSUSP] = characters[termios.VQUIT] = b"\0"
         attributes[6] = characters
         termios.tcsetattr(self._fd, termios.TCSADRAIN, attributes)
         try:

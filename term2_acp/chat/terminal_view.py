@@ -114,13 +114,13 @@ class TerminalView:
         """Print what was open, and how the turn ended."""
         self._finish_message()
         self.clear()
-        told = _STOP_REASONS.get(stop_reason)
         if stop_reason == "end_turn":
-            self._screen.print(Text(self._summary(), style="dim"))
+            self._screen.print(Text(self._summary(), style="dim"), Text())
         else:
             style = "yellow" if stop_reason == "cancelled" else "bold red"
-            text = told or visible_line(stop_reason)
-            self._screen.print(Text.assemble((text, style), (f" · {self._summary()}", "dim")))
+            text = _STOP_REASONS.get(stop_reason) or visible_line(stop_reason)
+            told = Text.assemble((text, style), (f" · {self._summary()}", "dim"))
+            self._screen.print(told, Text())
 
     def clear(self) -> None:
         """Remove the live lines."""

@@ -31,16 +31,16 @@ def test_ctrl_c_cancels_and_twice_leaves(terminal, home):
     chat.line("/say still here")
     chat.expect("\nstill here\r\n")
     chat.prompt()
-    # A tool that does not die at once keeps the turn open for the second.
-    chat.line("/shell trap '' TERM INT; sleep 600")
+    chat.line("/shell sleep 600")
     chat.expect(READY)
     chat.keys("1")
     chat.expect("s · Ctrl-C cancels")
+    # A server that hangs keeps the turn open for the second.
     os.kill(chat.server_pid(), signal.SIGSTOP)
     chat.keys("\x03")
     chat.expect("Ctrl-C again leaves")
-    os.kill(chat.server_pid(), signal.SIGCONT)
     chat.keys("\x03")
+    os.kill(chat.server_pid(), signal.SIGCONT)
     assert chat.wait_end() == 130
     wait_until_gone(home.mark)
 
@@ -91,15 +91,17 @@ def test_only_the_key_of_an_answer_allows(terminal, project):
 
 
 def test_keys_that_were_on_their_way_do_not_answer(terminal, project):
-    """While somebody types, a question waits; the text is there for the next prompt."""
+    """What is typed before there is a question is kept for the next prompt."""
     chat = terminal()
     chat.prompt()
-    # Both arrive before the question can be there: the line, and what is typed after it.
-    chat.keys("/shell touch proof\r1")
-    chat.expect("Allow: Run", READY)
+    chat.keys("\x1b[200~/sleep 1\r/shell touch proof\x1b[201~\r")
+    chat.expect("Ctrl-C cancels")
+    chat.keys("1")
+    chat.expect("next> 1", "Allow: Run", READY)
     chat.keys("\x1b")
     chat.expect("→ Reject")
     chat.prompt()
+    # The text is there: it is deleted, and then Ctrl-D leaves.
     chat.keys("\x7f\x04")
     assert chat.wait_end() == 0
     assert not (project / "proof").exists()
