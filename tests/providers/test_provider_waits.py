@@ -12,7 +12,15 @@ from contextlib import contextmanager
 import pytest
 
 from term2_acp.agent.cancel import Cancelled, CancelToken
-from term2_acp.agent.model import Finish, FinishReason, ModelEvent, ProviderError, UserTurn
+from term2_acp.agent.model import (
+    Finish,
+    FinishReason,
+    ModelEvent,
+    ProviderError,
+    TextDelta,
+    UserTurn,
+)
+from term2_acp.errors import StoreError
 from tests.models.http import DEADLINE_S, Reply, Then, Until
 from tests.models.steps import ScriptedStep
 from tests.providers.conftest import Service, request
@@ -207,3 +215,37 @@ def test_a_cancel_leaves_a_connect_behind(service):
     # The connect itself would have taken its whole time-out of 10 s.
     assert time.monotonic() - begun < 5
     timer.join()
+
+
+def test_a_lone_piece_is_told_of_before_the_next_is_waited_for(service):
+    """Whoever keeps what arrived together hears when there is no more, on its own thread."""
+    go_on = threading.Event()
+    events = service.format.encode(ScriptedStep(text="Hello"))
+    service.stream(*events[:-2], Until(go_on), *events[-2:])
+    got: list[str] = []
+    thread = threading.current_thread()
+
+    def before_wait() -> None:
+        assert threading.current_thread() is thread
+        if "".join(got) == "Hello":
+            go_on.set()
+
+    answer = service.provider().stream(request(UserTurn("Hello")), CancelToken(), before_wait)
+    # Only if it is told of does the answer go on.
+    got.extend(event.text for event in answer if isinstance(event, TextDelta))
+    assert go_on.is_set()
+
+
+def test_what_goes_wrong_before_a_wait_is_no_fault_of_the_service(service):
+    """A log that cannot be written ends the turn as that, whatever the SDK makes of errors."""
+    service.stream(_begun(service), Then.STALL)
+    got: list[str] = []
+
+    def before_wait() -> None:
+        if got:
+            raise StoreError("the disk is full")
+
+    answer = service.provider().stream(request(UserTurn("Hello")), CancelToken(), before_wait)
+    with pytest.raises(StoreError, match="the disk is full"):
+        got.extend(event.text for event in answer if isinstance(event, TextDelta))
+    service.server.wait_for_hang_up()

@@ -84,8 +84,8 @@ class TurnDouble(RecordingLog):
 class Run:
     """One turn of scripted steps with a scripted tool."""
 
-    def __init__(self, *steps, on_emit=lambda event: None, tool=None, **settings):
-        self.log = TurnDouble(on_emit)
+    def __init__(self, *steps, on_emit=lambda event: None, tool=None, log=None, **settings):
+        self.log = log or TurnDouble(on_emit)
         self.provider = ScriptedProvider(*steps)
         self.tool = tool or ScriptedTool("look")
         surroundings = Surroundings(
@@ -120,6 +120,53 @@ def test_an_answer_ends_the_turn():
     assert ["Hel", "lo"] == [event.text for event in texts]
     assert 1 == len({event.message_id for event in texts})
     assert StepEnded("stop", (), "scripted") == run.log.events[-1]
+
+
+class TogetherDouble(TurnDouble):
+    """A log that keeps what was logged in one go together."""
+
+    def __init__(self):
+        super().__init__()
+        self.emitted = []
+
+    def emit(self, *events):
+        self.emitted.append([event.text for event in events if isinstance(event, AgentText)])
+        super().emit(*events)
+
+
+def looped(*step):
+    """The texts of one step, grouped as they were logged."""
+    log = TogetherDouble()
+    Run(step, log=log)()
+    return [texts for texts in log.emitted if texts]
+
+
+def test_what_arrives_together_is_logged_together():
+    """Pieces up to the next wait for the model are one append; none waits for a later one."""
+    waits = []
+
+    def wait():
+        waits.append(True)
+
+    pieces = [TextDelta(text) for text in "abcd"]
+    step = [*pieces[:2], wait, pieces[2], wait, wait, pieces[3], STOP]
+    assert [["a", "b"], ["c"], ["d"]] == looped(*step)
+
+
+def test_what_arrives_together_is_bounded():
+    """A model that never lets us wait is shown all the same."""
+    groups = looped(*(TextDelta("x") for _ in range(1000)), STOP)
+    assert 1000 == sum(map(len, groups))
+    assert max(map(len, groups)) <= 100
+
+
+def test_what_arrived_with_a_fault_is_shown_first():
+    """It is in the log before the turn ends, so it is not asked for again."""
+    run = Run([TextDelta("Hel"), ProviderError("broke", retryable=True)], [TextDelta("no"), STOP])
+    with pytest.raises(ProviderError):
+        run()
+    assert ["Hel"] == [event.text for event in run.log.of(AgentText)]
+    assert 1 == len(run.provider.requests)
 
 
 def test_thought_and_answer_are_messages_of_their_own():
