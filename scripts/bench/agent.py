@@ -163,6 +163,22 @@ class Agent:
             messages.append(json.loads(self.read_line()))
         return messages
 
+    def close_stdin(self) -> None:
+        """End the agent's input."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send the agent alone a signal."""
+        self._process.send_signal(number)
+
+    def wait(self, seconds: float) -> int | None:
+        """The agent's exit status; None if it lives after so long."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
     def cpu_seconds(self) -> float:
         """Processor time that the agent itself has used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2]
