@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 from term2_acp.agent.ports import (
@@ -17,6 +18,8 @@ from term2_acp.tools.bounds import OutputBuffer
 
 _KEPT_BYTES = 32 << 10
 _KILLED = "SIGKILL"
+# A shell tells of a command that a signal ended by this and the number of the signal.
+_SIGNALLED = 128
 
 
 def run_shown(
@@ -90,4 +93,11 @@ def _ending(result: ShellResult, what: str, timeout_s: float) -> str:
         return f"timed out after {timeout_s} s; {what} and all it started were killed"
     if result.exit_code is None:
         return f"killed by {_signal(result)} after {result.duration_s:.1f} s"
-    return f"exit status {result.exit_code} after {result.duration_s:.1f} s"
+    return f"exit status {_status(result.exit_code)} after {result.duration_s:.1f} s"
+
+
+def _status(exit_code: int) -> str:
+    """Name the signal that a shell, or the sandbox for it, tells of by its status."""
+    number = exit_code - _SIGNALLED
+    names = {each.value: each.name for each in signal.Signals}
+    return f"{exit_code} (that of an end by {names[number]})" if number in names else str(exit_code)
