@@ -45,3 +45,22 @@ class PathLocks:
 
 EDIT_LOCKS = PathLocks()
 """The locks that every edit of the process takes."""
+
+LARGE_FILE = 8 << 20
+"""From so many bytes on, files that are read side by side are read one after the other."""
+_LARGE_READS = PathLocks()
+
+
+@contextmanager
+def turn_to_read(size: int, cancel: CancelToken) -> Iterator[None]:
+    """
+    Let only one large file at a time be in memory for the block; a small one need not wait.
+
+    Raises:
+        Cancelled: `cancel` was set while another was being read.
+    """
+    if size < LARGE_FILE:
+        yield
+        return
+    with _LARGE_READS.hold("", cancel):
+        yield

@@ -15,6 +15,7 @@ from term2_acp.agent.ports import (
     ToolOutcome,
 )
 from term2_acp.files.errors import file_errors
+from term2_acp.files.locks import turn_to_read
 from term2_acp.files.text import decode_text
 from term2_acp.surrogates import replace_lone_surrogates
 from term2_acp.tools.bounds import LARGEST_FILE, cut_note, integer_text, split_ends
@@ -58,11 +59,13 @@ class ReadFile:
         """Read; see `Tool.run`."""
         path = context.workspace.resolve_file(params.path)
         shown = context.workspace.display(path)
-        data = context.files.read(path, limit=LARGEST_FILE)
-        with file_errors("read", shown):
-            text = context.redact_file(path, decode_text(data).text)
-        report, whole = _report(params, text, shown)
-        context.files.ledger.record(path, data, whole=whole)
+        status = context.files.stat(path)
+        with turn_to_read(status.st_size if status else 0, context.cancel):
+            data = context.files.read(path, limit=LARGEST_FILE)
+            with file_errors("read", shown):
+                text = context.redact_file(path, decode_text(data).text)
+            report, whole = _report(params, text, shown)
+            context.files.ledger.record(path, data, whole=whole)
         return ToolOutcome(replace_lone_surrogates(report))
 
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import codecs
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from term2_acp.agent.ports import Access, AccessMode, Location, ToolError
+from term2_acp.agent.cancel import Cancelled, CancelToken
+from term2_acp.agent.ports import Access, AccessMode, Location, ToolContext, ToolError
 from term2_acp.files.ledger import Knowledge
+from term2_acp.files.locks import LARGE_FILE
 from term2_acp.tools.bounds import RESULT_LIMIT
-from tests.tools.bench import Bench
+from tests.tools.bench import TOOLS, Bench
+
+DEADLINE_S = 30
 
 
 def read(bench: Bench, **arguments: object) -> str:
@@ -164,3 +171,33 @@ class TestThePlan:
         assert read(bench, end_line=10**4000) == "x\n[lines 1 to 1 of 1 of file]"
         with pytest.raises(ToolError, match="end_line an integer of 13288 bits is before"):
             read(bench, end_line=-(10**4000))
+
+
+def test_large_files_are_not_in_memory_side_by_side(bench: Bench) -> None:
+    """The second is read when the first is done, or never if its turn is cancelled."""
+    bench.write("small", "s\n")
+    first_is_read, may_end = threading.Event(), threading.Event()
+
+    def keep(_path: str, text: str) -> str:
+        first_is_read.set()
+        assert may_end.wait(DEADLINE_S)
+        return text[:2]
+
+    def read_one(name: str, context: ToolContext) -> str:
+        return TOOLS["read_file"].run(bench.parse("read_file", {"path": name}), context).text
+
+    bench.write("one", "x\n" * (LARGE_FILE // 2))
+    bench.write("two", "y\n" * (LARGE_FILE // 2))
+    keeping = attrs.evolve(bench.context(), redact_file=keep)
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(read_one, "one", keeping)
+        assert first_is_read.wait(DEADLINE_S)
+        cancelled = attrs.evolve(bench.context(), cancel=CancelToken())
+        two = pool.submit(read_one, "two", cancelled)
+        assert read_one("small", bench.context()) == "s\n"
+        cancelled.cancel.cancel()
+        with pytest.raises(Cancelled):
+            two.result(DEADLINE_S)
+        may_end.set()
+        assert one.result(DEADLINE_S) == "x\n"
+    assert read_one("two", bench.context()).startswith("y\ny\n")
