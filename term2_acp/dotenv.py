@@ -11,6 +11,8 @@ import os
 import re
 from collections.abc import Callable, Iterator
 
+from term2_acp import strictjson
+
 _NAMES = (".env", ".envrc")
 _PREFIX = ".env."
 # Also commented out, quoted as in JSON, and as a line of a diff.
@@ -32,6 +34,19 @@ def is_dotenv(path: str) -> bool:
     """Whether a file of this name holds assignments that are redacted."""
     name = os.path.basename(path).casefold()
     return name in _NAMES or name.startswith(_PREFIX)
+
+
+def names_dotenv(arguments: str) -> bool:
+    """Whether a path in the arguments of a call is that of such a file, also by a link."""
+    try:
+        parsed = strictjson.loads(arguments)
+    except ValueError:
+        return False
+    named = [parsed]
+    if isinstance(parsed, dict) and isinstance(parsed.get("operations"), list):
+        named += parsed["operations"]
+    paths = (item.get("path") for item in named if isinstance(item, dict))
+    return any(isinstance(path, str) and is_dotenv(path) for path in paths)
 
 
 def secret_values(text: str, is_secret: Callable[[str, str], bool]) -> Iterator[tuple[int, int]]:

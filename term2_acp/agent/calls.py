@@ -29,6 +29,7 @@ from term2_acp.agent.ports import (
 from term2_acp.agent.redacting import openable, without_credentials
 from term2_acp.agent.terminal import LiveTerminal
 from term2_acp.agent.turn_log import NestedLog, TurnLog
+from term2_acp.dotenv import names_dotenv
 from term2_acp.errors import StoreError
 from term2_acp.eventlog import (
     PermissionAnswered,
@@ -221,7 +222,7 @@ class CallRunner:
             cancel=self._log.cancel,
             open_terminal=lambda command: self._open_terminal(call, command),
             set_plan=self._set_plan,
-            redact_file=self._around.redactor.file,
+            redact_file=functools.partial(self._redact_file, names_dotenv(call.arguments)),
             run_nested=functools.partial(self._run_nested, call),
         )
         try:
@@ -282,6 +283,10 @@ class CallRunner:
         call = PlannedCall(new_id("call"), name, arguments)
         outcome = nested._outcome(call, "")
         return attrs.evolve(outcome, text=self._around.redactor.text(outcome.text))
+
+    def _redact_file(self, is_dotenv: bool, path: str, text: str) -> str:
+        """Redact the text of a file; see `ToolContext.redact_file`."""
+        return self._around.redactor.file(".env" if is_dotenv else path, text)
 
     def _in_place(self, path: str) -> bool:
         """Whether an edit keeps the inode that the sandbox of the outer call has mounted."""

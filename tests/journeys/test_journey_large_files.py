@@ -101,6 +101,25 @@ def test_a_large_file_of_one_line_is_edited_without_showing_it(client, session, 
     assert peak(client.process.pid) < 500 * MIB
 
 
+def test_version_1_is_told_of_an_edit_that_is_too_large_to_be_shown(start, project):
+    """As text, in place of the diff; a smaller change of a large file is the region."""
+    editor = start()
+    editor.request("initialize", {"protocolVersion": 1}).result()
+    new = {"cwd": str(project), "mcpServers": []}
+    session = editor.request("session/new", new).result()["sessionId"]
+    (project / "one").write_bytes(b"x" * (5 * MIB) + b" needle\n")
+    (project / "many").write_text("".join(map(line, range(40_000))))
+    text = "/replace one needle => thread\n/replace many line 0000007 => seven"
+    prompt = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+    editor.request("session/prompt", prompt).result()
+    one, many = (u.body for u in editor.updates(session) if u.body.get("status") == "completed")
+    (note,) = one["content"]
+    assert "one is too large to be shown" in note["content"]["text"]
+    (diff,) = many["content"]
+    assert diff["oldText"] == "".join(map(line, range(4, 11)))
+    assert diff["newText"] == diff["oldText"].replace("line 0000007", "seven")
+
+
 @pytest.mark.parametrize("prompt", ["/read huge", "/replace huge a => b"])
 def test_a_file_past_the_bound_is_refused(client, session, project, prompt):
     """The bound is told, and the file is as it was."""

@@ -53,11 +53,16 @@ def test_a_dotenv_file_is_read_without_its_secrets(client, session, project, hom
     (project / "other").write_text(f"PASSWORD={PASSWORD[:6]}\n")
     turn = client.run(session, "/read .env\n/grep PASSWORD|API_KEY\n/grep -hunter2\n/read other")
     read, found, guessed, other = texts(turn)
+    assert "No line" in guessed
     assert read == f"DEBUG=1\nDB_PASSWORD={MARKER}\nUSER=me\n"
     assert f".env:2: DB_PASSWORD={MARKER}" in found
     assert f".env.local:1: API_KEY='{MARKER}'" in found
-    assert "No line" in guessed
     assert PASSWORD[:6] in other
+    # A link to such a file is read by the name that was given.
+    (project / "settings").write_text(ENV)
+    (project / "linked").mkdir()
+    (project / "linked/.env").symlink_to(project / "settings")
+    assert texts(client.run(session, "/read linked/.env")) == [read]
     assert_nowhere(client, home, PASSWORD)
 
 
