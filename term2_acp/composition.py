@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from term2_acp import diagnostics
 from term2_acp.agent.calls import Surroundings
 from term2_acp.agent.loop import AgentLoop, LoopSettings
 from term2_acp.agent.ports import CallPlan
@@ -84,6 +85,7 @@ class _Core:
         self._client = client
         self._loader = ProviderLoader(selection, config.stream_idle_timeout_s)
         self._redactor = Redactor()
+        diagnostics.redact_by(self._redactor.text)
         self._tools = builtin_tools()
         self._specs = tool_specs(self._tools)
 

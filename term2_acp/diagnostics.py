@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import select
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from term2_acp.append_file import AppendFile
 from term2_acp.log_records import JsonFormatter
@@ -65,12 +65,24 @@ def read(environment: Mapping[str, str]) -> tuple[str, str, str, list[str]]:
     return chosen[0], chosen[1], environment.get(FILE, ""), problems
 
 
+def redact_by(redact: Callable[[str], str]) -> None:
+    """
+    Let everything that is written from now on pass `redact` (spec section 7).
+
+    Handed in once the core is loaded: what is written before comes from no tool and no model.
+    """
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _Handler):
+            handler.redact = redact
+
+
 class _Handler(logging.Handler):
     """Writes what can be written now; the rest is dropped and counted, and the count is told."""
 
     def __init__(self) -> None:
         super().__init__()
         self._dropped = 0
+        self.redact: Callable[[str], str] = str
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, or count it; called by `logging` under the handler's lock."""
@@ -86,7 +98,7 @@ class _Handler(logging.Handler):
 
     def _encoded(self, record: logging.LogRecord) -> bytes:
         try:
-            text = self.format(record)
+            text = self.redact(self.format(record))
         except Exception:  # noqa: BLE001  a wrong log call must not stop what it tells about
             text = f"term2: {record.levelname}: {record.msg!r} could not be formatted"
         return text.encode("utf-8", "backslashreplace")[:_MAX_RECORD_BYTES] + b"\n"

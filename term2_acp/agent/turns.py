@@ -59,8 +59,9 @@ class TurnRunner:
         except Cancelled:
             reason = StopReason.CANCELLED
         except ProviderError as error:
-            reason, detail = StopReason.ERROR, error.message
-            message = error.message
+            # A service may quote what it was sent.
+            message = turn.session.surroundings.redactor.text(error.message)
+            reason, detail = StopReason.ERROR, message
             logger.error("session %s: %s", turn.session.session_id, message)
             self._explain(turn, message)
         except StoreError as error:

@@ -25,10 +25,9 @@ _MOST_NAMED = 10
 
 @attrs.frozen
 class Placed:
-    """A hunk and where it goes: the index of its first line, and the token that it starts at."""
+    """A hunk, and the token at which it goes into the text."""
 
     hunk: Hunk
-    line: int
     start: int
 
 
@@ -102,7 +101,7 @@ def place(
                 "give more lines of context"
             )
     return [
-        Placed(hunk, places[0], start[places[0]])
+        Placed(hunk, start[places[0]])
         for hunk, places, start in zip(hunks, found, starts, strict=True)
     ]
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pytest
+
+from tests.models.chat import ChatServer
+from tests.models.http import json_reply
+from tests.models.steps import Call, ScriptedStep, halves
 
 MARKER = "[REDACTED]"
 SECRET = "s3cr3t-of-the-environment"
@@ -167,3 +172,35 @@ def test_a_secret_split_over_chunks_of_output_is_not_shown(client, session, home
     (call,) = turn.calls
     assert call["rawOutput"]["text"].startswith(f"{MARKER} end\n[exit status 1 after ")
     assert_nowhere(client, home, SECRET)
+
+
+def test_a_secret_split_over_chunks_of_a_model_reaches_the_tool_alone(home, start, project):
+    """The file has it; log, wire and the model's next request do not; nor a fault that quotes."""
+    with closing(ChatServer()) as chat:
+        home.configure(
+            f"""
+            provider = "local"
+            model = "m"
+            [providers.local]
+            kind = "openai-compatible"
+            base_url = "{chat.base_url}"
+            models = [{{ id = "m", context_window = 100000 }}]
+            """
+        )
+        client = start(SERVICE_TOKEN=SECRET)
+        client.initialize()
+        session = client.new_session(project)
+        # The double sends the arguments in two halves, which cut the secret in two.
+        arguments = {"path": "made", "content": f"token {SECRET} " + "x" * len(SECRET)}
+        assert not any(SECRET in half for half in halves(json.dumps(arguments)))
+        chat.step(ScriptedStep(calls=(Call.of("create_file", **arguments),)))
+        chat.reply(json_reply(400, {"error": {"message": f"what is {SECRET}?"}}))
+        turn = client.run(session, "please")
+        assert (project / "made").read_text() == arguments["content"]
+        assert turn.stop_reason == "_term2_error"
+        assert f"what is {MARKER}?" in turn.text
+        assert f"token {MARKER} x" in json.dumps(chat.requests[-1].body)
+        assert SECRET not in json.dumps(chat.requests[-1].body)
+        assert_nowhere(client, home, SECRET)
+        client.wait_for(lambda: "what is" in client.stderr, "the fault on stderr")
+        assert SECRET not in client.stderr
