@@ -6,8 +6,11 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import attrs
 
 from sandbox import Availability, Policy, PolicyError, Process, probe, programs
 from term2_acp.agent.cancel import CancelToken
@@ -15,6 +18,34 @@ from term2_acp.agent.ports import ShellResult
 from term2_acp.errors import remedy
 
 logger = logging.getLogger(__name__)
+
+
+@attrs.define
+class RunningSandboxes:
+    """How many sandboxes run now; may be used from any thread."""
+
+    _count: int = attrs.field(default=0, init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """Count one while the block runs, from before it looks at what it is to guard."""
+        with self._lock:
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._count -= 1
+
+    def any(self) -> bool:
+        """Whether there is one."""
+        with self._lock:
+            return self._count > 0
+
+
+RUNNING = RunningSandboxes()
+"""Those of all sessions of the process, which may share a workspace."""
 
 
 def check_sandbox() -> Availability:
@@ -66,6 +97,10 @@ class SandboxedShell:
         """Run a command and wait for it; see `agent.ports.Shell`."""
         return self._prepare(command).run(timeout_s=timeout_s, cancel=cancel, on_output=on_output)
 
+    def any_running(self) -> bool:
+        """Whether a sandbox of any session runs now; see `agent.ports.Shell`."""
+        return RUNNING.any()
+
     def python(self, program: str, channel: int) -> SandboxedRun:
         """Prepare a run of Python; see `agent.ports.Shell`."""
         if self._policy is None:
@@ -105,7 +140,7 @@ class SandboxedRun:
         cancel.raise_if_cancelled()
         if self._process is None:
             return ShellResult(sandbox_error=self._reason)
-        with cancel.on_cancel(self._process.kill):
+        with RUNNING.one_more(), cancel.on_cancel(self._process.kill):
             result = self._process.run(timeout_s=timeout_s, on_output=on_output)
         cancel.raise_if_cancelled()
         return ShellResult(

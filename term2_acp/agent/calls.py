@@ -67,6 +67,8 @@ logger = logging.getLogger(__name__)
 _MAX_PARALLEL = 8
 MAX_RAW_CHARACTERS = 64 * 1024
 """A longer string of the arguments is shown by its two ends, and so are longer arguments."""
+MAX_ASKED_CHARACTERS = 1024 * 1024
+"""As above, where the user is asked: what is allowed is to be seen, to its last line."""
 _READ_ONLY = frozenset({ToolKind.READ, ToolKind.SEARCH})
 _DENIED = (
     "The user denied this call, so it did not run."
@@ -243,7 +245,7 @@ class CallRunner:
             name=tool.name,
             title=self._title(plan),
             kind=tool.kind,
-            raw_input=self._raw_input(call),
+            raw_input=self._raw_input(call, MAX_ASKED_CHARACTERS),
             locations=self._places(plan.locations),
             options=tuple(
                 attrs.evolve(option, label=self._around.redactor.text(option.label))
@@ -289,8 +291,9 @@ class CallRunner:
         return self._around.redactor.file(".env" if is_dotenv else path, text)
 
     def _in_place(self, path: str) -> bool:
-        """Whether an edit keeps the inode that the sandbox of the outer call has mounted."""
-        return self._is_nested and self._around.permissions.is_protected(path)
+        """Whether an edit keeps the inode, which a sandbox that runs now may have mounted."""
+        guarded = self._is_nested or self._around.shell.any_running()
+        return guarded and self._around.permissions.is_protected(path)
 
     def _change_asking(self, change: int) -> None:
         # Several reads may ask at once: the state changes with the first and the last.
@@ -378,10 +381,10 @@ class CallRunner:
     def _places(self, places: Sequence[Location]) -> tuple[Location, ...]:
         return openable(places, self._around.redactor, self._around.workspace.root)
 
-    def _raw_input(self, call: PlannedCall) -> Any:
+    def _raw_input(self, call: PlannedCall, longest: int = MAX_RAW_CHARACTERS) -> Any:
         try:
             shown = self._around.redactor.value(strictjson.loads(call.arguments))
-            return strictjson.bounded(shown, MAX_RAW_CHARACTERS)
+            return strictjson.bounded(shown, longest)
         except ValueError:
             shown = self._around.redactor.text(call.arguments)
             return strictjson.shortened(shown, MAX_RAW_CHARACTERS)

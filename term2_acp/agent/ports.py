@@ -253,6 +253,14 @@ class Shell(Protocol):
         """
         ...
 
+    def any_running(self) -> bool:
+        """
+        Whether a command or code runs now, of this or of another session of the process.
+
+        Its sandbox guards the inodes that it has mounted, not what takes their names.
+        """
+        ...
+
     def python(self, program: str, channel: int) -> PythonRun:
         """
         Prepare a run of our own Python, isolated from the user's settings and packages.

@@ -188,8 +188,8 @@ class FileScope:
                     if not self.in_place(path):
                         raise
                     raise FileRefusedError(
-                        "it is a folder, or a name that the sandbox keeps free while the code "
-                        "runs; make it in a call of its own, outside of the code"
+                        "it is a folder, or a name that the sandbox keeps free while a command "
+                        "or code runs; make it in a call of its own, when that has ended"
                     ) from None
                 in_place = self._keeps_inode(path, state, cancel)
             yield FileEdit(path, state, shown, in_place, self.ledger)
@@ -207,7 +207,7 @@ class FileScope:
         if self.in_place(path) and not reachable:
             raise FileRefusedError(
                 "it has other names (hard links) that this call may not edit; change it in a "
-                "call of its own, outside of the code"
+                "call of its own, when no command or code runs"
             )
         return reachable
 

@@ -17,6 +17,9 @@ from term2_acp.tools.parameters import parameter
 from term2_acp.tools.running import run_shown
 from term2_acp.workspace import Workspace
 
+LARGEST_COMMAND = 100_000
+"""The longest command, in bytes; Linux takes no argument of 128 KiB."""
+
 
 class SandboxChoice(StrEnum):
     """Where a command runs; both mean the sandbox (spec section 9)."""
@@ -57,6 +60,10 @@ class RunShell:
             raise ToolError("command is empty; give a bash command.")
         if "\0" in params.command:
             raise ToolError("command contains a NUL character; bash cannot take it.")
+        if len(params.command.encode()) > LARGEST_COMMAND:
+            raise ToolError(
+                f"command is longer than {LARGEST_COMMAND} bytes; write it to a file and run that."
+            )
         return CallPlan(title=f"Run `{params.command}`", executes=True)
 
     def run(self, params: ShellParams, context: ToolContext) -> ToolOutcome:

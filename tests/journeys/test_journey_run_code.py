@@ -159,7 +159,7 @@ def test_a_name_that_the_sandbox_keeps_free_is_not_made_by_a_nested_call(client,
     """Made meanwhile, the code could write to it; the call says what to do instead."""
     client.permissions.allow_all()
     turn = client.run(session, "/code tools.create_file(path='.envrc', content='x')")
-    assert "a name that the sandbox keeps free while the code runs" in shown(turn.updates)
+    assert "a name that the sandbox keeps free while a command or code runs" in shown(turn.updates)
     assert not (project / ".envrc").exists()
     client.run(session, "/create .envrc <<x")
     assert (project / ".envrc").read_text() == "x\n"

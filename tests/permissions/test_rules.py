@@ -262,5 +262,79 @@ def test_a_command_that_runs_too_long_has_failed_with_what_it_printed(stage):
     assert not (work / "late").exists()
 
 
+def test_what_is_asked_is_shown_whole(stage):
+    """Nothing of a command, of code or of a protected file's text is hidden in the middle."""
+    session, work = stage.workspace()
+    filler = "# filler\n" * 5_000
+    hidden = "touch hidden"
+    text = f"true\n{filler}{hidden}\n{filler}"
+    code = f"{filler * 3}import os; os.system('{hidden}')\n{filler * 3}"
+    for call in (
+        Call.of("shell", command=text),
+        Call.of("run_code", code=code),
+        Call.of("create_file", path=".envrc", content=code),
+    ):
+        played = stage.play(session, call, answers="reject")
+        assert hidden in str(played.asked[0].tool_call["rawInput"]), call.name
+        assert "characters ..." not in str(played.asked[0].tool_call["rawInput"])
+    assert list(work.iterdir()) == []
+
+
+def test_a_command_that_no_system_takes_is_refused_before_anybody_is_asked(stage):
+    """It says how long one may be."""
+    session, _work = stage.workspace()
+    played = stage.play(session, Call.of("shell", command=f"true {'x' * 200_000}"))
+    assert played.status == "failed"
+    assert "command is longer than 100000 bytes; write it to a file" in played.result
+    longest = Call.of("shell", command=f"echo {'x' * 99_980} | wc -c")
+    assert "99981" in stage.play(session, longest, answers="approve").result
+
+
+def test_parallel_questions_are_answered_each_for_itself(stage):
+    """In any order, with denials and malformed answers among them: each call gets its own."""
+    session, _work = stage.workspace()
+    outside = [stage.folder() for _ in range(8)]
+    for number, folder in enumerate(outside):
+        (folder / "file").write_text(f"told {number} here")
+    permissions = stage.client.permissions
+    waiting = []
+    answers = [
+        "approve",
+        "reject",
+        "allow-folder-session",
+        None,
+        "allow-edit-folder-session",
+        "allow-once",
+        "",
+        "approve",
+    ]
+
+    def answer(request):
+        waiting.append(request)
+        if len(waiting) == len(outside):
+            for question in sorted(waiting, key=lambda each: str(each.id)[::-1], reverse=True):
+                path = question.tool_call["rawInput"]["path"]
+                number = [str(folder / "file") for folder in outside].index(path)
+                permissions.answer(question, answers[number])
+
+    reads = tuple(read(folder / "file") for folder in outside)
+    played = stage.play(session, reads, answers=answer)
+    assert [f"told {n} here" in result for n, result in enumerate(played.results)] == [
+        answer in ("approve", "allow-once", "allow-folder-session") for answer in answers
+    ]
+    again = stage.play(session, reads[2])
+    assert "told 2 here" in again.result, "that one was granted"
+    for number in (0, 1, 3):
+        assert stage.play(session, reads[number], answers="reject").status == "failed"
+
+
+def test_code_that_forks_twice_prints_nothing_of_the_channel(stage):
+    """A forked process of a forked process has no channel to leave."""
+    session, _work = stage.workspace()
+    code = "import os\nif os.fork() == 0:\n    os.fork()\n    os._exit(0)\nos.wait()\nprint('ok')"
+    played = stage.play(session, Call.of("run_code", code=code), answers="approve")
+    assert played.result.startswith("ok\n[exit status 0")
+
+
 def _step(*calls):
     return ScriptedStep(text="" if calls else "Done.", calls=calls)

@@ -75,6 +75,9 @@ class ScriptedShell:
             raise self.ending
         return self.ending
 
+    def any_running(self) -> bool:
+        return False
+
     def python(self, program: str, channel: int) -> PythonRun:
         raise AssertionError("code is run in the real sandbox only")
 

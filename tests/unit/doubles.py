@@ -181,6 +181,10 @@ class NoShell:
         """Nothing runs."""
         raise AssertionError(f"nothing was to be run: {command}")
 
+    def any_running(self) -> bool:
+        """Nothing does."""
+        return False
+
 
 @attrs.define
 class Thrown:
