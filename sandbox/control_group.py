@@ -21,6 +21,10 @@ _MEMBERSHIP = "/proc/self/cgroup"
 _MOUNTS = "/proc/self/mountinfo"
 
 
+# Groups of this process that could not be removed yet; appending and taking are atomic.
+_left: list[str] = []
+
+
 @attrs.frozen
 class ControlGroup:
     """A control group of one command; `path` is its folder."""
@@ -32,9 +36,18 @@ class ControlGroup:
         _write(os.path.join(self.path, "cgroup.procs"), pid)
 
     def remove(self) -> None:
-        """Remove it; what cannot be removed yet is left to the next `sweep`."""
-        with contextlib.suppress(OSError):
+        """
+        Remove it.
+
+        A dead process is counted until the kernel has left it for good, which nothing
+        tells; then the next `make` or `sweep` removes the group.
+        """
+        try:
             os.rmdir(self.path)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            _left.append(self.path)
 
 
 @attrs.frozen
@@ -91,6 +104,7 @@ def make(processes: int, place: Place) -> ControlGroup | None:
     """
     if place.parent is None:
         return None
+    _remove_left()
     path = os.path.join(place.parent, f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
     try:
         os.mkdir(path)
@@ -117,13 +131,21 @@ def here() -> Place:
 
 def sweep(place: Place) -> None:
     """Remove the groups of processes that were killed; one with processes in it stays."""
+    _remove_left()
     if place.parent is None:
         return
     with contextlib.suppress(OSError):
         for name in os.listdir(place.parent):
             owner = name.removeprefix(_PREFIX).partition("-")[0]
             if name.startswith(_PREFIX) and owner.isdecimal() and not _is_alive(int(owner)):
-                ControlGroup(os.path.join(place.parent, name)).remove()
+                with contextlib.suppress(OSError):
+                    os.rmdir(os.path.join(place.parent, name))
+
+
+def _remove_left() -> None:
+    for _ in range(len(_left)):
+        with contextlib.suppress(IndexError):
+            ControlGroup(_left.pop()).remove()
 
 
 def _in_unified(own: str, read_only: bool) -> Place:

@@ -17,6 +17,10 @@ INSTALL = "install bubblewrap 0.8 or later, so that `bwrap` is on PATH"
 
 _KNOWN = (
     (
+        ("uid map: Read-only", "gid map: Read-only", "Can't read /proc", "Can't open /proc"),
+        ("/proc is missing, masked or read-only here (a container?)", _CONTAINER),
+    ),
+    (
         ("setting up uid map", "setting up gid map", "write to uid_map"),
         ("user namespaces are restricted (AppArmor or the kernel)", _USER_NAMESPACES),
     ),

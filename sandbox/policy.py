@@ -158,6 +158,7 @@ class Policy:
     def discard(self) -> None:
         """Remove the session's private folders; none of its commands may be running."""
         self.folders.remove()
+        control_group.sweep(self.group_place)
 
 
 def _check(workspace: str, homes: Sequence[str], barred: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.sandbox import leftovers
 from tests.sandbox.machine import Machine, Remote, accounts
 
 
@@ -16,6 +17,13 @@ def bwrap_is_installed() -> None:
     """In CI a missing bwrap is a failure; elsewhere only what needs it is skipped."""
     if os.environ.get("CI") and shutil.which("bwrap") is None:
         pytest.fail("bubblewrap is not installed, but CI must test the sandbox")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """After all tests: no process, mount, file or control group of theirs."""
+    yield
+    leftovers.assert_none(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(params=accounts(), ids=lambda uid: "root" if uid == 0 else "user")

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import attrs
 import pytest
@@ -22,7 +22,9 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 _NOBODY = 65534
 # Folders that stay visible inside: what lies in /tmp or the home is hidden anyway.
-_VISIBLE = ("/srv", "/opt", "/var/lib")
+VISIBLE = ("/srv", "/opt", "/var/lib")
+# In the name of each machine that this process makes.
+RUN = f"sandbox-test-{os.getpid()}-"
 ENVIRON = {
     "HOME": "/nonexistent",
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
@@ -54,7 +56,14 @@ class Ran:
 
 
 class Remote:
-    """`remote.py`, running as one user."""
+    """
+    `remote.py`, running as one user.
+
+    Attributes:
+        started: the process numbers of all there were.
+    """
+
+    started: ClassVar[set[int]] = set()
 
     def __init__(self, uid: int) -> None:
         self.uid = uid
@@ -69,6 +78,7 @@ class Remote:
             env=ENVIRON,
             text=True,
         )
+        self.started.add(self.popen.pid)
 
     def send(self, **request: Any) -> None:
         assert self.popen.stdin is not None
@@ -103,8 +113,8 @@ class Machine:
     """
 
     def __init__(self, uid: int, remote: Remote | None = None) -> None:
-        visible = [folder for folder in _VISIBLE if os.access(folder, os.W_OK)]
-        self.base = Path(tempfile.mkdtemp(prefix="sandbox-test-", dir=(visible or [None])[0]))
+        visible = [folder for folder in VISIBLE if os.access(folder, os.W_OK)]
+        self.base = Path(tempfile.mkdtemp(prefix=RUN, dir=(visible or [None])[0]))
         self.visible = bool(visible)
         self.base.chmod(0o755)
         self.uid = uid

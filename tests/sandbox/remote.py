@@ -38,6 +38,9 @@ def _answer(request: dict[str, Any], policies: dict[str, sandbox.Policy]) -> dic
             "remedy": found.remedy,
             "remark": found.remark,
         }
+    if request["do"] == "sweep":
+        sandbox.sweep(request["state"])
+        return {}
     if request["do"] == "forget":
         for name in [name for name in policies if name.startswith(request["sessions"])]:
             policies.pop(name).discard()

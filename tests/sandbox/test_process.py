@@ -102,10 +102,11 @@ def test_works_in_the_workspace(policy: Policy) -> None:
 
 def test_tmp_is_private_and_lasts_for_the_session(policy: Policy) -> None:
     """Two calls share it, the host's does not change, and TMPDIR names it."""
-    run(policy, 'f=$(mktemp); echo z > /tmp/keep-$$; echo "$TMPDIR"; cp /tmp/keep-$$ /tmp/keep')
-    _, output = run(policy, "cat /tmp/keep /var/tmp/keep; ls -d $TMPDIR")
-    assert b"z\nz\n/tmp\n" == output
-    assert not Path("/tmp/keep").exists()
+    name = f"keep-{os.urandom(8).hex()}"
+    run(policy, f"f=$(mktemp); echo z > $f; cp $f /tmp/{name}")
+    _, output = run(policy, f"cat /tmp/{name} /var/tmp/{name}; echo $TMPDIR; ls -d $TMPDIR")
+    assert b"z\nz\n/tmp\n/tmp\n" == output
+    assert not Path("/tmp", name).exists()
 
 
 def test_home_is_private_and_lasts_for_the_session(policy: Policy) -> None:
