@@ -282,6 +282,25 @@ def _methods(definitions: dict[str, Schema]) -> dict[str, dict[str, str]]:
     return methods
 
 
+def _all_methods(definitions: dict[str, Schema]) -> dict[str, list[str]]:
+    """
+    Every method of the published schema with who gets it and how.
+
+    `agent`, `client`, `both` or `protocol` first, then `notification`, `request` or both.
+    """
+    methods: dict[str, set[str]] = {}
+    sides: dict[str, str] = {}
+    for name, schema in definitions.items():
+        method = schema.get("x-method")
+        if method is None:
+            continue
+        sides[method] = schema["x-side"]
+        methods.setdefault(method, set()).update(
+            role.lower() for role in ("Request", "Notification") if name.endswith(role)
+        )
+    return {method: [sides[method], *sorted(methods[method])] for method in sorted(methods)}
+
+
 def _references(schema: Any) -> set[str]:
     """The names of the definitions that a strict schema refers to."""
     if isinstance(schema, list):
@@ -317,6 +336,7 @@ def strict_schema(published: Schema) -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "x-methods": methods,
+        "x-all-methods": _all_methods(definitions),
         "$defs": kept,
     }
 

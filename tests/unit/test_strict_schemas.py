@@ -222,6 +222,7 @@ PUBLISHED = {
         },
         "PingRequest": {
             "x-method": "session/ping",
+            "x-side": "agent",
             "x-docs-ignore-this": "x",
             "type": "object",
             "properties": {"title": {"type": "string", "title": "prose"}},
@@ -241,7 +242,12 @@ PUBLISHED = {
                 },
             ],
         },
-        "UnusedResponse": {"x-method": "other/ping", "type": "object", "properties": {}},
+        "UnusedResponse": {
+            "x-method": "other/ping",
+            "x-side": "client",
+            "type": "object",
+            "properties": {},
+        },
     }
 }
 
@@ -259,6 +265,10 @@ def test_the_script_flattens_and_closes_any_schema(tmp_path):
     assert derive(tmp_path, PUBLISHED).returncode == 0
     derived = json.loads((tmp_path / "v2.json").read_text(encoding="utf-8"))
     assert list(derived["$defs"]) == ["PingRequest"]
+    assert derived["x-all-methods"] == {
+        "other/ping": ["client"],
+        "session/ping": ["agent", "request"],
+    }
     schema = WireSchema(derived)
     assert schema.definition("session/ping", "request") == "PingRequest"
     assert schema.fault("PingRequest", {"kind": "a", "id": 1, "title": "t"}) is None
