@@ -165,6 +165,38 @@ def test_servers_and_folders_of_the_client_are_accepted_and_not_used(editor, ses
     still_works(editor, session)
 
 
+def test_a_folder_that_is_none_or_not_to_be_worked_in_is_refused(editor, session, folder):
+    """Missing, empty, relative, absent, the root, another type: -32602 names cwd."""
+    still_works(editor, session)
+    for cwd in (None, "", ".", str(folder / "absent"), "/", 5):
+        params = {"mcpServers": [], **({} if cwd is None else {"cwd": cwd})}
+        for method, more in (("session/new", {}), ("session/load", {"sessionId": session})):
+            error = editor.request(method, {**params, **more}).error()
+            assert error["code"] == -32602, (method, cwd)
+            assert "cwd" in f"{error['message']} {error.get('data', '')}", (method, cwd)
+    still_works(editor, session)
+
+
+def test_a_turn_that_a_kill_left_open_is_closed_by_a_load(start, project):
+    """Its call has failed and the next prompt works; nothing says that it went on."""
+    editor = start()
+    begin(editor)
+    editor.permissions.allow_all()
+    session = open_session(editor, project)
+    prompt(editor, session, "/say so far\n/shell echo $((40 + 2)) rings; sleep 600")
+    editor.wait_for(lambda: "42 rings" in output(editor, session), "the command's output")
+    editor.kill()
+    editor.wait_exit()
+    editor = start()
+    begin(editor)
+    replayed = load(editor, session, project)
+    assert said(replayed).startswith("so far")
+    (call,) = final(replayed)
+    assert call["status"] == "failed"
+    assert "42 rings" in call["content"][0]["content"]["text"]
+    still_works(editor, session)
+
+
 def test_a_cancel_that_comes_twice_counts_once(editor, session):
     """While a turn runs, right behind its end and with nothing to cancel."""
     cancel = {"sessionId": session}
