@@ -100,6 +100,8 @@ class Chat:
             self._converse(dialogue, view)
         except Leave as leave:
             return leave.status or self._status()
+        except InterruptedWaitError:
+            return 128 + signal.SIGINT
         except EOFError:
             return self._status()
         except ServerFaultError as fault:

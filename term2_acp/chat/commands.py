@@ -10,7 +10,7 @@ import attrs
 _COMMAND = re.compile(r":([A-Za-z]+)(?:\s+(.*?))?\s*", re.DOTALL)
 
 HELP = """\
-What you type is sent to the agent, unless it begins with a colon and a letter:
+What you type is for the agent, unless it begins with a colon and a letter:
   :sessions [all]  list the sessions of this folder, or of every folder
   :resume N|ID     go on with one of them; N is its number in the list
   :new             begin a new session in this folder
@@ -19,13 +19,15 @@ What you type is sent to the agent, unless it begins with a colon and a letter:
   :output [N]      show all of the last tool call, or of the Nth last
   :help            this text
   :quit            leave (Ctrl-D)
-To send such a line to the agent, put a space before the colon. Lines with a slash
-are for the agent.
-Enter sends; Alt-Enter, or a backslash at the end of the line, begins another line,
-and pasted text keeps its lines. Up and Down recall earlier texts, Ctrl-R
-searches them. While the agent works, Ctrl-C cancels the turn, and once more leaves.
-When it asks: press the number of an answer. Esc rejects, Ctrl-C cancels the turn.
-Nothing is allowed unless you press its number."""
+To send such a line to the agent, put a space before the colon.
+Lines with a slash are for the agent.
+
+Enter sends. Alt-Enter, or a backslash at the end of the line, begins
+another line, and pasted text keeps its lines. Up and Down recall earlier
+texts, Ctrl-R searches them.
+While the agent works, Ctrl-C cancels the turn, and once more leaves.
+When it asks, press the number of an answer: nothing is allowed otherwise.
+Esc rejects, Ctrl-C cancels the turn."""
 
 NAMES = ("sessions", "resume", "new", "history", "thoughts", "output", "help", "quit")
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from term2_acp.chat.client import SessionEntry
 from term2_acp.chat.conversation import Conversation, Item, Message, Plan, Terminal, ToolCall
 from term2_acp.chat.events import Source
+from term2_acp.chat.layout import Prefixed
 from term2_acp.chat.questions import Option, Question
 from term2_acp.chat.rendering import Limits, Renderer, exit_text
 from term2_acp.chat.updates import Speaker
@@ -307,7 +308,7 @@ class PlainView:
 def _plain_lines(renderables: Iterable[RenderableType]) -> Iterator[str]:
     for renderable in renderables:
         match renderable:
-            case Text():
+            case Text() | Prefixed():
                 yield renderable.plain
             case Group():
                 yield from _plain_lines(renderable.renderables)

@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from term2_acp.chat.conversation import Conversation, Message, Plan, Terminal, ToolCall
+from term2_acp.chat.layout import Prefixed, hanging
 from term2_acp.chat.updates import PatchBlock, TerminalBlock, TextBlock
 from term2_acp.chat.visible import TAB_WIDTH, visible, visible_line, visible_output
 
@@ -93,14 +94,13 @@ class Renderer:
                         parts += self.terminal(terminal, limits.output)
         return parts
 
-    def call_line(self, call: ToolCall) -> Text:
+    def call_line(self, call: ToolCall) -> RenderableType:
         """A tool call as its line with the status."""
         style = _STATUS_STYLES.get(call.status, "none")
-        line = Text(f"{self.glyphs.of_status(call.status)} ", style=style)
-        line.append(visible_line(call.title or call.kind), style="bold")
+        line = Text(visible_line(call.title or call.kind), style="bold")
         if call.status in ("failed", "cancelled"):
             line.append(f"  {call.status}", style=style)
-        return line
+        return hanging(Text(f"{self.glyphs.of_status(call.status)} ", style=style, end=""), line)
 
     def terminal(self, terminal: Terminal, limit: int) -> list[RenderableType]:
         """The end of a terminal's output, and how its command ended."""
@@ -118,11 +118,9 @@ class Renderer:
         parts: list[RenderableType] = [Text("Plan", style="bold")]
         for entry in plan.entries:
             style = _STATUS_STYLES.get(entry.status, "none")
-            line = Text("  ")
-            line.append(f"{self.glyphs.of_status(entry.status)} ", style=style)
+            sign = Text(f"  {self.glyphs.of_status(entry.status)} ", style=style, end="")
             done = "dim" if entry.status == "completed" else "none"
-            line.append(visible_line(entry.content), style=done)
-            parts.append(line)
+            parts.append(hanging(sign, Text(visible_line(entry.content), style=done)))
         return Group(*parts)
 
     def folded_thought(self, thought: Message) -> Text:
@@ -141,6 +139,16 @@ class Renderer:
         lines = [Text(line, style="dim italic") for line in visible(thought.text).split("\n")]
         return Group(Text(f"{self.glyphs.thought} thought", style="dim italic"), *lines)
 
+    def question_line(self, title: str) -> RenderableType:
+        """What is asked; a bar is before what it is wrapped to, unlike before the answers."""
+        style = "bold yellow"
+        bar = Text(f"{self.glyphs.bar} ", style=style, end="")
+        return Prefixed(Text("? ", style=style, end=""), bar, Text(title, style=style))
+
+    def described(self, description: str) -> list[RenderableType]:
+        """More about a question."""
+        return self._barred(_lines(description))
+
     def details(self, raw_input: Any, title: str) -> list[RenderableType]:
         """What a call is given, as far as its title does not say it already."""
         if isinstance(raw_input, dict) and len(raw_input) == 1:
@@ -157,7 +165,8 @@ class Renderer:
         return [*lines[:limit], Text(note, style="bold yellow")]
 
     def _barred(self, lines: Iterable[Text]) -> list[RenderableType]:
-        return [Text.assemble((f"  {self.glyphs.bar} ", "dim"), line) for line in lines]
+        bar = Text(f"  {self.glyphs.bar} ", style="dim", end="")
+        return [Prefixed(bar, bar, line) for line in lines]
 
 
 def shown_path(path: str, cwd: str) -> str:

@@ -12,6 +12,7 @@ from term2_acp.chat.client import SessionEntry
 from term2_acp.chat.conversation import Conversation, Item, Message, Plan, ToolCall
 from term2_acp.chat.events import Source
 from term2_acp.chat.keyboard import CTRL_D, CTRL_T, ESCAPE, Keyboard
+from term2_acp.chat.layout import hanging
 from term2_acp.chat.markdown import MarkdownStream, Piece, SafeMarkdown
 from term2_acp.chat.prompting import Prompter
 from term2_acp.chat.questions import Option, Question
@@ -148,13 +149,12 @@ class TerminalView:
         match item:
             case Message(Speaker.USER):
                 lines = visible(item.text).split("\n")
-                self._screen.print(
-                    Text(),
-                    *(
-                        Text.assemble(("> " if number == 0 else "  ", "bold cyan"), line)
-                        for number, line in enumerate(lines)
-                    ),
-                )
+                signs = ("> ", *("  " for _ in lines))
+                said = [
+                    hanging(Text(sign, style="bold cyan", end=""), Text(line))
+                    for sign, line in zip(signs, lines, strict=False)
+                ]
+                self._screen.print(Text(), *said)
             case Message():
                 self._show_message(item)
                 self._finish_message()
@@ -221,9 +221,9 @@ class TerminalView:
 
     def _question_lines(self, question: Question) -> list[RenderableType]:
         title = visible_line(question.title)
-        lines: list[RenderableType] = [Text(), Text(f"? {title}", style="bold yellow")]
+        lines: list[RenderableType] = [Text(), self._renderer.question_line(title)]
         if question.description is not None:
-            lines += [Text(f"  {line}") for line in visible(question.description).split("\n")]
+            lines += self._renderer.described(question.description)
         details: list[RenderableType] = []
         if question.call is not None:
             details = self._renderer.details(question.call.raw_input, title)
@@ -231,9 +231,8 @@ class TerminalView:
         self._hidden_details = details if len(details) > _QUESTION_LINES else []
         for number, option in enumerate(question.options, 1):
             style = "green" if option.allows else "red"
-            lines.append(
-                Text.assemble((f"  {number} ", "bold"), (visible_line(option.name), style))
-            )
+            key = Text(f"  {number} ", style="bold", end="")
+            lines.append(hanging(key, Text(visible_line(option.name), style=style)))
         return lines
 
     def answer(self, question: Question, text: str | None) -> Option | None:
@@ -380,7 +379,7 @@ class TerminalView:
         self._screen.print(
             self._renderer.call_line(call),
             *self._renderer.details(call.raw_input, ""),
-            self._renderer.call(call, conversation, Limits.none()),
+            *self._renderer.content(call, conversation, Limits.none()),
         )
 
     def toggle_thoughts(self, conversation: Conversation) -> None:

@@ -22,9 +22,9 @@ OPTIONS = (Option("a", "Allow once", "allow_once"), Option("r", "Reject", "rejec
 class Desk:
     """A view in a turn, without a keyboard: input is given to it; `take` is what it wrote."""
 
-    def __init__(self):
+    def __init__(self, width=60):
         self._file = io.StringIO()
-        console = Console(file=self._file, width=60, height=30, color_system=None)
+        console = Console(file=self._file, width=width, height=30, color_system=None)
         self.view = TerminalView(Screen(console), Renderer(Glyphs()), None, None)
         self.conversation = Conversation("s", "/work")
         self.view.begin_turn(self.conversation)
@@ -104,6 +104,19 @@ def test_a_long_input_is_never_hidden_without_a_word(desk):
     with pytest.raises(NoAnswer):
         desk.view.answer(asked, "v")
     assert "step 90" in desk.take()
+
+
+def test_what_is_wrapped_never_stands_where_an_answer_stands():
+    """A title and a command that are made for the width of the window feign no option."""
+    desk = Desk(width=30)
+    forged = "x" * 24 + "   1 Allow always" + " " * 12 + "2 Reject" + " " * 16 + "1 Yes\n  1 Also"
+    asked = Question(1, f"Allow: {forged}", forged, OPTIONS, call("pending", raw_input=[forged]))
+    desk.view.ask(asked)
+    lines = desk.take().split("\n")
+    assert [line for line in lines if line[:3].strip() in ("1", "2")] == [
+        "  1 Allow once",
+        "  2 Reject",
+    ]
 
 
 def test_a_call_is_live_until_it_is_over(desk):
