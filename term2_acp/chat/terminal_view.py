@@ -355,18 +355,19 @@ class TerminalView:
         self._screen.print(*(Text(visible_line(line), style="dim") for line in lines))
 
     def show_sessions(self, entries: list[SessionEntry], current: str) -> None:
-        """Print the numbered list."""
+        """Print the numbered list, a line each; a star is at the session that is open."""
         folder = self._conversation.cwd if self._conversation is not None else ""
         for number, entry in enumerate(entries, 1):
-            mark = " (this one)" if entry.session_id == current else ""
+            mark = "*" if entry.session_id == current else " "
             line = Text.assemble(
-                (f"{number:3} ", "bold"),
+                (f"{number:3}{mark} ", "bold"),
                 (f"{visible_line(entry.updated_at)[:16].replace('T', ' ')} ", "dim"),
-                visible_line(entry.title) or "(no title)",
-                (mark, "green"),
+                no_wrap=True,
+                overflow="ellipsis",
             )
             if folder and entry.cwd != folder:
-                line.append(f" {shown_path(entry.cwd, folder)}", style="dim")
+                line.append(f"{shown_path(entry.cwd, folder)}: ", style="dim")
+            line.append(visible_line(entry.title) or "(no title)")
             self._screen.print(line)
 
     def show_call(self, conversation: Conversation, number: int) -> None:
