@@ -95,13 +95,14 @@ def test_the_inbox_holds_the_reader_up_when_it_is_full():
     done = threading.Event()
 
     def fill():
-        for _ in range(3):
+        for _ in range(4):
             inbox.put(Received({}, 60 * 1024 * 1024))
         done.set()
 
     thread = threading.Thread(target=fill, name="fill")
     thread.start()
     assert isinstance(take(inbox), Received)
+    assert not done.wait(0.2)
     assert isinstance(take(inbox), Received)
     assert done.wait(20)
     thread.join()

@@ -96,14 +96,17 @@ def test_keys_that_were_on_their_way_do_not_answer(terminal, project):
     chat.prompt()
     chat.keys("\x1b[200~/sleep 1\r/shell touch proof\x1b[201~\r")
     chat.expect("Ctrl-C cancels")
-    chat.keys("1")
-    chat.expect("next> 1", "Allow: Run", READY)
+    chat.keys("1 zebra")
+    chat.expect("next> 1 zebra", "Allow: Run", READY)
     chat.keys("\x1b")
     chat.expect("→ Reject")
     chat.prompt()
     # The text is there: it is deleted, and then Ctrl-D leaves.
-    chat.keys("\x7f\x04")
+    chat.expect("1 zebra")
+    chat.keys("\x15\x04")
     assert chat.wait_end() == 0
+    # It was never echoed by the terminal itself, in the middle of something else.
+    assert chat.output.count("zebra") == len(re.findall(r"> (?:\x1b\[0m)?1 zebra", chat.output))
     assert not (project / "proof").exists()
 
 
