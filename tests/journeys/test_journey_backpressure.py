@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from pathlib import Path
 
 import pytest
 
 from tests.harness.processes import processes_with, wait_until_gone
+from tests.models.chat import CHAT_DONE, ChatServer, chat_chunk, chat_usage
+from tests.models.steps import ScriptedStep
 
 MIB = 1 << 20
+MOMENT_S = 2.0
+"""So long a server gets to take in more than it may."""
+CONFIGURATION = """
+provider = "local"
+model = "test-model"
+[providers.local]
+kind = "openai-compatible"
+base_url = "{url}"
+models = [{{ id = "test-model", context_window = 10000000 }}]
+"""
 
 
 @pytest.fixture
@@ -30,6 +43,48 @@ def resident(pid: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     raise AssertionError("no VmRSS in the status of the process")
+
+
+@pytest.fixture
+def streaming():
+    """A model that first says a word, and then much more than may be kept; and its texts."""
+    server = ChatServer()
+    server.step(ScriptedStep(text="ready"))
+    pieces = [f"{number:06d} ".ljust(8_000, "x") for number in range(1000)]
+    for _ in range(4):
+        events = [*(chat_chunk({"content": piece}) for piece in pieces), chat_chunk({}, "stop")]
+        server.stream(b"".join([*events, chat_usage(), CHAT_DONE]))
+    yield server, pieces
+    server.close()
+
+
+def test_streams_wait_for_a_client_that_does_not_read(start, home, streaming):
+    """Memory stays bounded, cancel and close work, and then all texts come whole and in order."""
+    model, pieces = streaming
+    home.configure(CONFIGURATION.format(url=model.base_url))
+    client = start()
+    client.initialize()
+    sessions = [client.new_session(home.project()) for _ in range(4)]
+    client.run(sessions[0], "say a word")
+    before = resident(client.process.pid)
+    client.process.pause_reading()
+    for session in sessions:
+        client.prompt(session, "say a lot")
+    model.wait_for_requests(5)
+    assert not threading.Event().wait(MOMENT_S)
+    # All of it would be twice as much.
+    assert resident(client.process.pid) - before < 16 * MIB
+    cancelled, closed, *others = sessions
+    client.cancel(cancelled)
+    reply = client.request("session/close", {"sessionId": closed})
+    client.process.resume_reading()
+    assert reply.result() == {}
+    for session in (cancelled, closed):
+        assert client.wait_idle(session) == "cancelled"
+    for session in others:
+        assert client.wait_idle(session, timeout=60) == "end_turn"
+        chunks = [u for u in client.updates(session) if u.kind == "agent_message_chunk"]
+        assert "".join(pieces) == "".join(u.body["content"]["text"] for u in chunks)
 
 
 def test_a_cancel_works_while_the_client_does_not_read(client, session, flooded):
