@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.tools.edit_scripts import run_script
 
-SCRIPTS = 200
+SCRIPTS = 150
 
 
 def test_random_edits_do_what_the_reference_does(tmp_path: Path) -> None:
