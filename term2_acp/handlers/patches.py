@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
 
 from term2_acp.agent.ports import FileChange
-from term2_acp.handlers.difference import common_ends
+from term2_acp.handlers.difference import Opcode, common_ends, grouped, opcodes
 
 _CONTEXT = 3
-# A coarser diff is given where matching line by line would hold up the session. The
-# matcher looks at each pair of equal lines, once for each stretch that it finds.
-_MATCHING_COST = 200_000
 _NO_NEWLINE = "\\ No newline at end of file\n"
 
 
@@ -88,35 +83,13 @@ def _range(start: int, end: int) -> str:
     return f"{start + 1 if length else start},{length}"
 
 
-Opcode = tuple[str, int, int, int, int]
-
-
 def _groups(old: Sequence[str], new: Sequence[str]) -> list[list[Opcode]]:
     """Changed regions with context, found only where the texts differ."""
     head, tail = common_ends(old, new)
     # Context is kept so that grouping works across the edges.
     start, keep = max(head - _CONTEXT, 0), max(tail - _CONTEXT, 0)
-    old_part, new_part = old[start : len(old) - keep], new[start : len(new) - keep]
-    if _cost(old_part, new_part) > _MATCHING_COST:
-        inner = head - start, len(old_part) - (tail - keep), len(new_part) - (tail - keep)
-        opcodes: list[Opcode] = [
-            ("equal", 0, inner[0], 0, inner[0]),
-            ("replace", inner[0], inner[1], inner[0], inner[2]),
-            ("equal", inner[1], len(old_part), inner[2], len(new_part)),
-        ]
-        groups = [
-            [opcode for opcode in opcodes if opcode[1:3] != opcode[3:5] or opcode[1] < opcode[2]]
-        ]
-    else:
-        matcher = SequenceMatcher(None, old_part, new_part, autojunk=False)
-        groups = list(matcher.get_grouped_opcodes(_CONTEXT))
+    codes = opcodes(old[start : len(old) - keep], new[start : len(new) - keep])
     return [
         [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in group]
-        for group in groups
+        for group in grouped(codes, _CONTEXT)
     ]
-
-
-def _cost(old: Sequence[str], new: Sequence[str]) -> int:
-    """Pairs of equal lines, and the lines themselves: what the matcher has to look at."""
-    counts = Counter(old)
-    return 10 * (len(old) + len(new)) + sum(counts[line] for line in new)

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from term2_acp.agent.ports import FileChange
@@ -17,6 +17,7 @@ from term2_acp.files import descent
 from term2_acp.files.ledger import ReadLedger
 from term2_acp.files.scope import FileEdit
 from term2_acp.files.text import decode_text
+from term2_acp.handlers import difference
 from term2_acp.handlers.patches import git_patch
 from term2_acp.tools.changes import file_change
 
@@ -193,11 +194,44 @@ def test_a_small_change_of_a_large_file_is_a_small_patch():
 
 SLOW = """
 from term2_acp.agent.ports import FileChange
+from term2_acp.handlers import difference
 from term2_acp.handlers.patches import git_patch
 old = "x\\n" + "".join("0,0\\n" if n % 7 else f"{n}\\n" for n in range(1500))
 new = "".join("0,0\\n" if n % 7 else f"{n + 1}\\n" for n in range(1500))
 assert git_patch([FileChange("/data.csv", old, new)])
 """
+
+
+def test_changes_that_are_far_apart_are_hunks_of_their_own(tmp_path):
+    """Also where the text between them is too long to be matched line by line."""
+    old = "".join(f"def f{number}():\n    return 1\n\n" for number in range(20_000))
+    new = old.replace("f7()", "g7()").replace("f19000():\n", "f19000():\n    pass\n")
+    moved = new.replace("def f500():\n", "def f501():\n", 1)
+    for text, hunks in ((new, 2), (moved, 3)):
+        changes = [FileChange(str(tmp_path / "file"), old, text)]
+        assert wanted(changes) == applied(changes, str(tmp_path))
+        patch = git_patch(changes)
+        assert (patch.count("\n@@ "), len(patch.splitlines()) < 40) == (hunks, True)
+
+
+@settings(
+    deadline=None,
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(edits(), st.sampled_from([0, 30, 200]))
+def test_any_texts_differ_as_the_opcodes_say(monkeypatch, edit, cost):
+    """However little is matched line by line: equal is equal, and nothing is left out."""
+    monkeypatch.setattr(difference, "_MATCHING_COST", cost)
+    old, new = (text.split("\n") for text in edit)
+    i = j = 0
+    last = None
+    for tag, i1, i2, j1, j2 in difference.opcodes(old, new):
+        assert (i, j) == (i1, j1)
+        assert (old[i1:i2] == new[j1:j2]) is (tag == "equal")
+        assert (tag == "equal") != last
+        i, j, last = i2, j2, tag == "equal"
+    assert (i, j) == (len(old), len(new))
 
 
 def test_lines_that_repeat_do_not_stop_the_session():
@@ -231,6 +265,7 @@ BYTES = [
     (MANY, MANY.replace(b"line 123456\n", b"b\n"), "utf-8"),
     (MANY, MANY.replace(b"line 123456\n", b""), "utf-8"),
     (MANY, MANY.replace(b"line 123\n", b"x\n").replace(b"line 150\n", b""), "utf-8"),
+    (MANY, MANY.replace(b"line 9\n", b"").replace(b"line 30000\n", b"x\ny\n"), "utf-8"),
     (MANY, MANY[:-1], "utf-8"),
     (MANY, b"first\n" + MANY, "utf-8"),
     (MANY, MANY + b"last", "utf-8"),
