@@ -64,6 +64,9 @@ _SHORT_NAME = re.compile(r"([^~.]{1,6})~[0-9]+(?:\.[^.]{0,3})?")
 _SHORT_STEMS = frozenset(name[1:].partition(".")[0][:6] for name in _PROTECTED_NAMES)
 
 
+_MOST_NAMED = 10
+
+
 class Choice(StrEnum):
     """The answers to a permission question; nothing else is ever offered."""
 
@@ -181,7 +184,9 @@ class Judgement:
 
     def _label(self, choice: Choice) -> str:
         folder = os.path.dirname(self.outside[0].path) if self.outside else ""
-        names = ", ".join(os.path.basename(access.path) for access in self.outside)
+        named = [os.path.basename(access.path) for access in self.outside]
+        more = len(named) - _MOST_NAMED
+        names = ", ".join(named[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
         return {
             Choice.APPROVE: "Allow once",
             Choice.ALLOW_FOLDER: f"Allow reading in {folder} for this session",

@@ -56,7 +56,7 @@ from term2_acp.permissions import (
     choice_of,
 )
 from term2_acp.redaction import Redactor
-from term2_acp.tools.bounds import title_line
+from term2_acp.tools.bounds import one_line, title_line
 from term2_acp.tools.parameters import parse_arguments
 from term2_acp.workspace import FileScope, Workspace
 
@@ -248,7 +248,7 @@ class CallRunner:
             raw_input=self._raw_input(call, MAX_ASKED_CHARACTERS),
             locations=self._places(plan.locations),
             options=tuple(
-                attrs.evolve(option, label=self._around.redactor.text(option.label))
+                attrs.evolve(option, label=one_line(self._around.redactor.text(option.label)))
                 for option in judgement.offer()
             ),
         )

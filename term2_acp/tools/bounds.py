@@ -60,7 +60,7 @@ def clipped(text: str, limit: int) -> str:
 
 def safe_line(text: str) -> str:
     """Return the front of `text` as one short line; cut like everything that is not redacted."""
-    return clipped(_printable(clipped(text, 4 * _TITLE_LIMIT)), _TITLE_LIMIT)
+    return clipped(one_line(clipped(text, 4 * _TITLE_LIMIT)), _TITLE_LIMIT)
 
 
 def title_line(text: str) -> str:
@@ -72,13 +72,14 @@ def title_line(text: str) -> str:
     """
     kept = 4 * _TITLE_LIMIT
     ends = text if len(text) <= 2 * kept else f"{text[:kept]}…{text[-kept:]}"
-    line = _printable(ends)
+    line = one_line(ends)
     if len(line) <= _TITLE_LIMIT:
         return line
     return f"{line[: _TITLE_LIMIT * 2 // 3]}…{line[1 - _TITLE_LIMIT // 3 :]}"
 
 
-def _printable(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return `text` as one line in which nothing hides, ends the line or turns the writing."""
     printable = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(printable.split())
 

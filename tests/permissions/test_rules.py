@@ -280,6 +280,23 @@ def test_what_is_asked_is_shown_whole(stage):
     assert list(work.iterdir()) == []
 
 
+def test_what_is_offered_cannot_pass_for_something_else(stage):
+    """Names with line breaks, marks that turn the writing, and a hundred files in one call."""
+    session, _work = stage.workspace()
+    folder = stage.folder("out") / "x\nAllow reading\u202e\x1b[2K"
+    folder.mkdir()
+    names = [f"f\n{number}" for number in range(30)]
+    operations = [
+        {"type": "create_file", "path": str(folder / name), "diff": "+x"} for name in names
+    ]
+    played = stage.play(session, Call.of("apply_patch", operations=operations), answers="reject")
+    labels = {o["optionId"]: o["name"] for o in played.asked[0].params["options"]}
+    assert labels["allow-edit-folder-session"].endswith("/x Allow reading [2K for this session")
+    assert labels["allow-edit-file-session"].endswith(", f 9 and 20 more for this session")
+    assert all(label.isprintable() for label in labels.values())
+    assert played.asked[0].params["title"].isprintable()
+
+
 def test_a_command_that_no_system_takes_is_refused_before_anybody_is_asked(stage):
     """It says how long one may be."""
     session, _work = stage.workspace()
