@@ -1,5 +1,5 @@
 """
-A sandbox for shell commands (Linux: bubblewrap); usable on its own.
+A sandbox for shell commands (Linux: bubblewrap, macOS: sandbox-exec); usable on its own.
 
     policy = Policy.for_workspace(cwd, state_dir=state, session=session_id, hidden=[...])
     process = Process(policy, "make test")          # starts nothing yet
@@ -14,13 +14,16 @@ A sandbox for shell commands (Linux: bubblewrap); usable on its own.
   sandbox that cannot be built: `Result.setup_error` says why, and nothing ran.
 - `probe(...) -> Availability` builds a real sandbox with the real flags once.
 - `sweep(state_dir)` clears up after processes that were killed; `for_workspace` does too.
+- `Limits` are those of a command: processes, size of a file, open files.
 
-What it does not do: bound memory or disk; hold the number of processes for root; mask
-sockets that appear while a command runs; protect what is absent below the top level; let
-root write in a workspace that belongs to another user; run on a Mac (see `seatbelt`).
+What it does not do: bound memory or disk; hold the number of processes for root where no
+control group can be made (`Availability.remark`); mask sockets that appear while a command
+runs; protect what is absent below the top level; let root write in a workspace that belongs
+to another user. It was not run on a Mac. docs/sandbox.md has an example and a picture.
 """
 
 from sandbox.errors import PolicyError, SandboxError, SetupError
+from sandbox.limits import Limits
 from sandbox.policy import Policy
 from sandbox.probe import Availability, probe, sweep
 from sandbox.process import Process
@@ -28,6 +31,7 @@ from sandbox.result import Result
 
 __all__ = [
     "Availability",
+    "Limits",
     "Policy",
     "PolicyError",
     "Process",

@@ -23,5 +23,7 @@ def check() -> Check:
     if not available.ok:
         finding = failed(available.reason, available.remedy)
         return Check("sandbox", "commands are refused here", (finding,), facts)
-    findings = (warning("term2 runs as root", "a normal user is safer"),) if as_root else ()
-    return Check("sandbox", f"commands run in a sandbox of {program}", findings, facts)
+    findings = [warning("term2 runs as root", "a normal user is safer")] if as_root else []
+    if available.remark:
+        findings.append(warning(available.remark, "run term2 as a normal user"))
+    return Check("sandbox", f"commands run in a sandbox of {program}", tuple(findings), facts)
