@@ -4,7 +4,8 @@
 set -eu
 
 cd "$(dirname "$0")/.."
-python=.venv/bin/python
+here=$PWD
+python=$here/.venv/bin/python
 pip="-m pip --disable-pip-version-check --quiet"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -19,11 +20,16 @@ die() {
 }
 
 say "building"
-rm -rf dist build
+rm -rf dist
+mkdir "$scratch/tree" "$scratch/source"
+# From a copy: a build leaves metadata behind that would speak for later ones.
+cp -R setup.cfg pyproject.toml README.md LICENSE term2_acp sandbox "$scratch/tree"
 # The back end of the lock, so that nothing else is fetched.
-$python -c "from setuptools import build_meta; build_meta.build_sdist('dist')" >"$scratch/log" 2>&1 ||
+(cd "$scratch/tree" && $python -c "
+import sys
+from setuptools import build_meta
+build_meta.build_sdist(sys.argv[1])" "$here/dist") >"$scratch/log" 2>&1 ||
     { cat "$scratch/log" >&2; die "the sdist could not be built"; }
-mkdir "$scratch/source"
 tar -xzf dist/term2-*.tar.gz -C "$scratch/source" --strip-components 1
 # shellcheck disable=SC2086  # words
 $python $pip wheel --no-build-isolation --no-deps --no-index -w dist "$scratch/source"
@@ -49,7 +55,6 @@ export XDG_CONFIG_HOME="$scratch/config" XDG_STATE_HOME="$scratch/state"
 # The doctor is to judge what was installed, not the services of who runs this.
 unset PYTHONPATH OPENAI_API_KEY ANTHROPIC_API_KEY OPENROUTER_API_KEY TERM2_TRACE TERM2_LOG_FILE
 version=$($python -c 'import term2_acp; print(term2_acp.__version__)')
-here=$PWD
 # From elsewhere, so that only what is installed can be found.
 cd "$scratch"
 [ "$("$term2" --version)" = "term2 $version" ] || die "term2 --version is not $version"

@@ -84,7 +84,8 @@ class _Core:
         self._sink = sink
         self._client = client
         self._loader = ProviderLoader(selection, config.stream_idle_timeout_s)
-        self._redactor = Redactor()
+        # The key is a secret whatever its variable is called; no variable has such a name.
+        self._redactor = Redactor({**os.environ, "provider=KEY": selection.api_key or ""})
         diagnostics.redact_by(self._redactor.text)
         self._tools = builtin_tools()
         self._specs = tool_specs(self._tools)

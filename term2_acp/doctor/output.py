@@ -11,7 +11,7 @@ from term2_acp.trace import VARIABLE
 
 
 def check() -> Check:
-    """Judge the variables for diagnostics; the files that they name are opened, and made."""
+    """Judge the variables for diagnostics; the files that they name are opened."""
     level, kind, log, problems = diagnostics.read(os.environ)
     trace = os.environ.get(VARIABLE, "")
     findings = [warning(problem, "the default is used") for problem in problems]
@@ -38,8 +38,12 @@ def check() -> Check:
 
 
 def _unwritable(variable: str, path: str) -> list[Finding]:
+    path = os.path.expanduser(path)
+    there = os.path.lexists(path)
     try:
         AppendFile(path).close()
+        if not there:
+            os.unlink(path)
     except OSError as error:
         return [
             failed(

@@ -515,3 +515,23 @@ def test_events_of_a_wrong_shape_are_named(open_chat, chat):
     assert answer.stop_reason == "_term2_error"
     assert "cannot be read" in answer.text
     assert "Traceback" not in client.stderr
+
+
+def test_the_key_is_a_secret_whatever_its_variable_is_called(home, start, project, chat):
+    """A tool that meets it in a file shows neither the client nor the model what it is."""
+    key = "Zx81QpLmT5yRw3kd-of-the-service"
+    configure(home, "openai-compatible", chat)
+    path = home.config / "term2" / "config.toml"
+    path.write_text(path.read_text().replace("LOCAL_API_KEY", "LOCAL_AUTH"))
+    (project / "notes.txt").write_text(f"the word is {key}\n")
+    client = start(LOCAL_AUTH=key)
+    client.initialize()
+    chat.step(ScriptedStep(calls=(Call.of("read_file", path="notes.txt"),)))
+    chat.step(ScriptedStep(text="Read."))
+    answer = client.run(client.new_session(project), "read it")
+    assert answer.text == "Read."
+    first, second = chat.requests
+    assert first.headers["authorization"] == f"Bearer {key}"
+    assert b"the word is [REDACTED]" in second.raw
+    assert key not in second.raw.decode()
+    assert all(key not in json.dumps(update.body) for update in answer.updates)

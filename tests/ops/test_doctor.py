@@ -65,8 +65,11 @@ def configure(home, service, model="test-model"):
 def test_a_machine_on_which_all_is_well(home, service):
     """Exit status 0, every check with its facts; the service was asked once, with the key."""
     configure(home, service)
-    status, checks = report(home, LOCAL_API_KEY=KEY)
+    trace = home.root / "trace"
+    status, checks = report(home, LOCAL_API_KEY=KEY, TERM2_TRACE=str(trace))
     assert status == 0, checks
+    assert checks["diagnostics"]["facts"]["trace_file"] == str(trace)
+    assert not trace.exists()
     assert {check["status"] for check in checks.values()} <= {"ok", "warning"}
     assert (
         checks["provider"]["facts"]
