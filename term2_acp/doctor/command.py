@@ -38,18 +38,18 @@ def run(*, as_json: bool) -> int:
 
 def _checks() -> Iterator[Check]:
     folders = Folders.of_user()
-    yield _guarded("versions", versions.check)
+    yield guarded("versions", versions.check)
     settings = configuration.Settings()
-    yield _guarded("configuration", lambda: configuration.check(folders.config_file, settings))
-    yield _guarded("provider", lambda: configuration.check_provider(settings))
-    yield _guarded("service", lambda: network.check(settings.selection))
-    yield _guarded("sandbox", isolation.check)
-    yield _guarded("store", lambda: storage.check(folders.state))
-    yield _guarded("diagnostics", output.check)
+    yield guarded("configuration", lambda: configuration.check(folders.config_file, settings))
+    yield guarded("provider", lambda: configuration.check_provider(settings))
+    yield guarded("service", lambda: network.check(settings.selection))
+    yield guarded("sandbox", isolation.check)
+    yield guarded("store", lambda: storage.check(folders.state))
+    yield guarded("diagnostics", output.check)
 
 
-def _guarded(name: str, check: Callable[[], Check]) -> Check:
-    """The check, or that it could not be made: one fault does not hide the others."""
+def guarded(name: str, check: Callable[[], Check]) -> Check:
+    """Make the check, or say that it could not be made: one fault does not hide the others."""
     try:
         return check()
     except Exception as error:

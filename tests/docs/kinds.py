@@ -85,6 +85,8 @@ def prompt(block: Block, home: Home) -> None:
         assert turn.stop_reason == "end_turn"
         assert turn.calls
         assert {call["status"] for call in turn.calls} == {"completed"}, turn.text
+        exits = [u.body["exitStatus"] for u in turn.updates if u.body.get("exitStatus")]
+        assert {status["exitCode"] for status in exits} <= {0}, exits
     finally:
         client.close()
 

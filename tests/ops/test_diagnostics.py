@@ -108,20 +108,20 @@ class Full(diagnostics.FileHandler):
 
     def __init__(self, path):
         super().__init__(path)
-        self.has_room = True
+        self.room = 1000
 
     def _write(self, data):
-        return self.has_room and super()._write(data)
+        return len(data) <= self.room and super()._write(data)
 
 
 def test_what_a_full_disk_lost_is_counted_and_told(tmp_path):
-    """The count comes before the next record that fits."""
+    """The count comes before the next record, also if that alone would fit."""
     handler = Full(str(tmp_path / "log"))
     handler.emit(record("one"))
-    handler.has_room = False
-    for _ in range(3):
+    for room in (0, 0, 10):
+        handler.room = room
         handler.emit(record("lost"))
-    handler.has_room = True
+    handler.room = 1000
     handler.emit(record("two"))
     text = (tmp_path / "log").read_text()
     assert text.splitlines() == ["one", "3 messages could not be written and are lost", "two"]

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import term2_acp
+from term2_acp.doctor import command
 from term2_acp.doctor.report import Check, Report, failed
 from term2_acp.doctor.table import table
 from term2_acp.store import Store
@@ -167,6 +168,18 @@ def test_the_table_says_what_to_do_and_no_key(home, service):
     assert "LOCAL_API_KEY" in ended.stdout
     assert KEY not in ended.stdout
     assert "\033" not in ended.stdout
+
+
+def test_a_fault_of_a_check_is_reported_like_any_other():
+    """A check that raises has failed, by its name; those after it are made."""
+
+    def broken():
+        raise LookupError("what nobody thought of")
+
+    check = command.guarded("store", broken)
+    (finding,) = check.findings
+    assert (check.name, check.status) == ("store", "failed")
+    assert "LookupError: what nobody thought of" in finding.message
 
 
 def test_names_of_files_do_not_reach_the_terminal_raw():
