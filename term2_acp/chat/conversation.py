@@ -9,7 +9,6 @@ import attrs
 from term2_acp.chat.updates import (
     Block,
     CallUpdated,
-    PatchBlock,
     PlanEntry,
     PlanUpdated,
     Said,
@@ -76,11 +75,6 @@ class ToolCall:
     def is_over(self) -> bool:
         """Whether its status is final."""
         return self.status in ("completed", "failed", "cancelled")
-
-    @property
-    def has_patch(self) -> bool:
-        """Whether it shows changed files."""
-        return any(isinstance(block, PatchBlock) for block in self.content)
 
 
 @attrs.define

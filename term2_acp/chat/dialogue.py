@@ -6,6 +6,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from term2_acp.chat.client import (
@@ -289,7 +290,9 @@ class Dialogue:
         self._conversations[conversation.session_id] = conversation
         if before.session_id:
             self._conversations.pop(before.session_id, None)
-            self.call("session/close", {"sessionId": before.session_id})
+            # One that cannot be closed is no reason not to go on with the other.
+            with suppress(RequestRefusedError):
+                self.call("session/close", {"sessionId": before.session_id})
 
     def _show_diagnostics(self) -> None:
         lines = self._diagnostics.take()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -11,13 +10,14 @@ from rich.text import Text
 from term2_acp.chat.client import SessionEntry
 from term2_acp.chat.conversation import Conversation, Item, Message, Plan, ToolCall
 from term2_acp.chat.events import Source
-from term2_acp.chat.keyboard import CTRL_D, CTRL_T, ESCAPE, Keyboard
+from term2_acp.chat.keyboard import CTRL_T, Keyboard
 from term2_acp.chat.layout import hanging
-from term2_acp.chat.markdown import MarkdownStream, Piece, SafeMarkdown
 from term2_acp.chat.prompting import Prompter
 from term2_acp.chat.questions import Option, Question
 from term2_acp.chat.rendering import Limits, Renderer, shown_path
 from term2_acp.chat.screen import Screen
+from term2_acp.chat.terminal_messages import TerminalMessages
+from term2_acp.chat.terminal_question import TerminalQuestion
 from term2_acp.chat.updates import Speaker
 from term2_acp.chat.views import NoAnswer
 from term2_acp.chat.visible import visible, visible_line
@@ -27,7 +27,6 @@ _CLOCK_S = 1.0
 # A question is answered by keys pressed for it, not by what was being typed anyway.
 _QUIET_S = 0.3
 _LIVE_OUTPUT = 6
-_QUESTION_LINES = 40
 _REPLAYED_ITEMS = 40
 _STOP_REASONS = {
     "cancelled": "cancelled",
@@ -57,14 +56,9 @@ class TerminalView:
         self._keyboard = keyboard
         self._is_in_turn = False
         self._conversation: Conversation | None = None
-        self._stream = MarkdownStream()
-        self._open_message: Message | None = None
-        self._shown_parts = 0
+        self._messages = TerminalMessages(screen, renderer)
         self._shown_calls: set[str] = set()
-        self._unfolds = False
-        self._question: Question | None = None
-        self._hidden_details: list[RenderableType] = []
-        self._is_armed = False
+        self._question: TerminalQuestion | None = None
         self._is_cancelling = False
         self._is_stale = False
         self._drawn_at = 0.0
@@ -100,20 +94,20 @@ class TerminalView:
         """Print what is finished of it; the rest is live."""
         match item:
             case Message():
-                self._show_message(item)
+                self._messages.show(item)
             case ToolCall() if item.is_over:
-                self._finish_message()
+                self._messages.finish()
                 self._show_call(item)
-            case ToolCall() if self._open_message is not None:
-                self._finish_message()
+            case ToolCall() if self._messages.open_message is not None:
+                self._messages.finish()
             case Plan():
-                self._finish_message()
+                self._messages.finish()
                 self._screen.print(self._renderer.plan(item))
         self._is_stale = True
 
     def end_turn(self, stop_reason: str) -> None:
         """Print what was open, and how the turn ended."""
-        self._finish_message()
+        self._messages.finish()
         self.clear()
         if stop_reason == "end_turn":
             self._screen.print(Text(self._summary(), style="dim"), Text())
@@ -156,42 +150,13 @@ class TerminalView:
                 ]
                 self._screen.print(Text(), *said)
             case Message():
-                self._show_message(item)
-                self._finish_message()
+                self._messages.show(item)
+                self._messages.finish()
             case ToolCall():
                 self._print_call(item, Limits())
                 self._shown_calls.add(item.call_id)
             case Plan():
                 self._screen.print(self._renderer.plan(item))
-
-    def _show_message(self, message: Message) -> None:
-        if message.speaker is Speaker.USER:
-            # The user sees it already, where it was typed.
-            return
-        if message is not self._open_message:
-            self._finish_message()
-            self._open_message = message
-        if message.speaker is Speaker.AGENT:
-            for part in message.parts[self._shown_parts :]:
-                self._print_pieces(self._stream.feed(part))
-        self._shown_parts = len(message.parts)
-
-    def _finish_message(self) -> None:
-        message, self._open_message = self._open_message, None
-        self._shown_parts = 0
-        if message is None:
-            return
-        if message.speaker is Speaker.AGENT:
-            self._print_pieces(self._stream.finish())
-        elif self._unfolds:
-            self._screen.print(self._renderer.thought(message))
-        else:
-            self._screen.print(self._renderer.folded_thought(message))
-
-    def _print_pieces(self, pieces: Sequence[Piece]) -> None:
-        for piece in pieces:
-            between = [] if piece.continues else [Text()]
-            self._screen.print(*between, SafeMarkdown(piece.source))
 
     def _show_call(self, call: ToolCall) -> None:
         if call.call_id not in self._shown_calls:
@@ -213,50 +178,24 @@ class TerminalView:
 
     def ask(self, question: Question) -> None:
         """Print the question; it takes an answer once the keyboard is quiet."""
-        self._finish_message()
-        self._question = question
-        self._is_armed = False
-        self._screen.print(*self._question_lines(question))
+        self._messages.finish()
+        self._question = TerminalQuestion(question, self._screen, self._renderer)
         self._draw()
-
-    def _question_lines(self, question: Question) -> list[RenderableType]:
-        title = visible_line(question.title)
-        lines: list[RenderableType] = [Text(), self._renderer.question_line(title)]
-        if question.description is not None:
-            lines += self._renderer.described(question.description)
-        details: list[RenderableType] = []
-        if question.call is not None:
-            details = self._renderer.details(question.call.raw_input, title)
-        lines += self._renderer.head(details, _QUESTION_LINES, "v shows them")
-        self._hidden_details = details if len(details) > _QUESTION_LINES else []
-        for number, option in enumerate(question.options, 1):
-            style = "green" if option.allows else "red"
-            key = Text(f"  {number} ", style="bold", end="")
-            lines.append(hanging(key, Text(visible_line(option.name), style=style)))
-        return lines
 
     def answer(self, question: Question, text: str | None) -> Option | None:
         """A digit chooses, Esc and Ctrl-D reject; anything else is no answer."""
-        if text is None:
+        shown = self._question
+        if text is None or shown is None:
             return question.rejection()
-        if not self._is_armed:
-            if question.option(text) is None:
-                self._typed_ahead += _printable(text)
-            raise NoAnswer
-        if ESCAPE in text or CTRL_D in text:
-            return question.rejection()
-        if text == "v" and self._hidden_details:
-            self._screen.print(*self._hidden_details)
-            raise NoAnswer
-        option = question.option(text)
-        if option is None:
-            raise NoAnswer
-        return option
+        if shown.is_armed:
+            return shown.answer(text)
+        if not shown.is_key(text):
+            self._typed_ahead += _printable(text)
+        raise NoAnswer
 
     def settle(self, choice: str) -> None:
         """Say what became of the question."""
         self._question = None
-        self._hidden_details = []
         self._screen.print(Text(f"  → {visible_line(choice)}", style="dim"))
         self._draw()
 
@@ -280,7 +219,7 @@ class TerminalView:
         """Until the next redraw, or until the keyboard counts as quiet."""
         if not self._is_in_turn:
             return None
-        if self._question is not None and not self._is_armed:
+        if self._question is not None and not self._question.is_armed:
             return _QUIET_S
         if self._is_stale:
             left = self._drawn_at + _REDRAW_S - time.monotonic()
@@ -292,7 +231,8 @@ class TerminalView:
 
     def tick(self) -> None:
         """Accept answers if a question waits for them; draw."""
-        self._is_armed = self._question is not None
+        if self._question is not None:
+            self._question.is_armed = True
         self._draw()
 
     def resized(self) -> None:
@@ -307,17 +247,11 @@ class TerminalView:
             self._screen.show_live(self._live_lines())
 
     def _live_lines(self) -> list[RenderableType]:
-        lines: list[RenderableType] = []
-        message = self._open_message
-        if message is not None and message.speaker is Speaker.THOUGHT:
-            render = self._renderer.thought if self._unfolds else self._renderer.folded_thought
-            lines.append(render(message))
-        elif self._stream.rest.strip():
-            lines += [Text(), SafeMarkdown(self._stream.rest)]
+        lines = self._messages.live_lines()
         if self._conversation is not None:
-            asked = self._question.call if self._question is not None else None
+            asked = self._question.call_id if self._question is not None else None
             for call in self._conversation.open_calls():
-                if asked is not None and asked.call_id == call.call_id:
+                if call.call_id == asked:
                     continue
                 lines.append(self._renderer.call_line(call))
                 for terminal in self._conversation.terminals_of(call):
@@ -327,11 +261,7 @@ class TerminalView:
 
     def _status_line(self) -> RenderableType:
         if self._question is not None:
-            count = len(self._question.options)
-            keys = f"1-{count}" if count > 1 else "1"
-            more = ", v shows all" if self._hidden_details else ""
-            ready = f"press {keys}{more}; Esc rejects, Ctrl-C cancels the turn"
-            return Text(ready if self._is_armed else "…", style="bold yellow")
+            return self._question.status_line()
         clock = _duration(time.monotonic() - self._begun_at)
         text = "cancelling; Ctrl-C again leaves" if self._is_cancelling else "Ctrl-C cancels"
         status = Text(f"{clock} · {text}", style="dim")
@@ -385,13 +315,14 @@ class TerminalView:
 
     def toggle_thoughts(self, conversation: Conversation) -> None:
         """Fold or unfold; the last thought is shown when unfolded."""
-        self._unfolds = not self._unfolds
+        messages = self._messages
+        messages.unfolds = not messages.unfolds
         thoughts = conversation.thoughts()
-        if self._unfolds and thoughts and thoughts[-1] is not self._open_message:
+        if messages.unfolds and thoughts and thoughts[-1] is not messages.open_message:
             self._screen.print(self._renderer.thought(thoughts[-1]))
         self._is_stale = True
         if not self._is_in_turn:
-            self.say("thoughts are shown in full" if self._unfolds else "thoughts are folded")
+            self.say("thoughts are shown in full" if messages.unfolds else "thoughts are folded")
 
 
 def _printable(text: str) -> str:
