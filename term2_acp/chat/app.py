@@ -144,7 +144,8 @@ class Chat:
     def _make_view(self, dialogue: Dialogue) -> View:
         if self._is_plain:
             renderer = Renderer(Glyphs.for_encoding(sys.stdout.encoding))
-            return PlainView(renderer, Lines(0), dialogue.wait_typed, has_prompt=sys.stdin.isatty())
+            has_prompt = sys.stdin.isatty() and sys.stdout.isatty()
+            return PlainView(renderer, Lines(0), dialogue.wait_typed, has_prompt=has_prompt)
         screen = Screen()
         self._prompter = Prompter(
             PromptHistory.of_user(),

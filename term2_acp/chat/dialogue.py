@@ -57,6 +57,7 @@ class Dialogue:
         self._current = Conversation("", "")
         self._questions: deque[Question] = deque()
         self._is_in_turn = False
+        self._is_cancelled = False
         self.cancelled_at: float | None = None
         """When Ctrl-C last cancelled a turn, by the monotonic clock."""
         self._stop_reasons: deque[str] = deque()
@@ -170,7 +171,7 @@ class Dialogue:
         """
         self._stop_reasons.clear()
         self._is_in_turn = True
-        is_cancelled = False
+        self._is_cancelled = False
         request_id = self._client.request("session/prompt", prompt(self._current.session_id, text))
         self.view.begin_turn(self._current)
         try:
@@ -183,9 +184,8 @@ class Dialogue:
                     case Typed(typed):
                         self._typed(typed)
                     case Signalled(signal.SIGINT):
-                        if is_cancelled:
+                        if self._is_cancelled:
                             raise Leave(128 + signal.SIGINT)
-                        is_cancelled = True
                         self._cancel()
                     case event:
                         self._check_accepted(self._take(event), request_id)
@@ -198,10 +198,14 @@ class Dialogue:
         return reason
 
     def _cancel(self) -> None:
+        self._is_cancelled = True
         self.cancelled_at = time.monotonic()
         self._client.notify("session/cancel", {"sessionId": self._current.session_id})
+        is_asking = bool(self._questions)
         while self._questions:
-            self._settle(None, "cancelled")
+            self._client.answer(self._questions.popleft(), None)
+        if is_asking:
+            self.view.settle("cancelled")
         self.view.cancelling()
 
     def _check_accepted(self, incoming: Incoming | None, request_id: int) -> None:
@@ -226,7 +230,7 @@ class Dialogue:
     # --- questions
 
     def _asked(self, question: Question) -> None:
-        if not self._is_in_turn:
+        if not self._is_in_turn or self._is_cancelled:
             self._client.answer(question, None)
             return
         self._questions.append(question)

@@ -107,7 +107,6 @@ class TerminalView:
 
     def end_turn(self, stop_reason: str) -> None:
         """Print what was open, and how the turn ended."""
-        self._messages.finish()
         self.clear()
         if stop_reason == "end_turn":
             self._screen.print(Text(self._summary(), style="dim"), Text())
@@ -118,7 +117,8 @@ class TerminalView:
             self._screen.print(told, Text())
 
     def clear(self) -> None:
-        """Remove the live lines."""
+        """Remove the live lines; what they had of a message stays."""
+        self._messages.finish()
         self._is_in_turn = False
         self._question = None
         self._screen.show_live([])

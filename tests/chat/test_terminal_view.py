@@ -147,3 +147,10 @@ def test_thoughts_are_folded_until_they_are_asked_for(desk):
     desk.update(Said(Speaker.THOUGHT, "3", "Third.\nFourth.\n", is_chunk=True))
     desk.view.end_turn("end_turn")
     assert "Third. (2 lines; Ctrl-T shows them)" in desk.take()
+
+
+def test_what_was_said_last_stays_when_the_turn_breaks_off(desk):
+    """The server died in the middle of a paragraph."""
+    desk.update(Said(Speaker.AGENT, "1", "An unfinished", is_chunk=True))
+    desk.view.clear()
+    assert "An unfinished" in desk.take()
