@@ -84,7 +84,12 @@ class Connections:
             cancel.on_cancel(interrupter.interrupt),
             httpx2.Client(transport=transport, timeout=self.timeout, trust_env=False) as client,
         ):
-            yield Exchange(client, interrupter)
+            try:
+                yield Exchange(client, interrupter)
+            finally:
+                # The SDK's client is part of a cycle, and with it would stay, until some
+                # distant collection, whatever waits for the answer: a whole session.
+                interrupter.before_wait = nothing_waits
 
 
 @attrs.frozen

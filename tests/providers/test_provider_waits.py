@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -249,3 +251,25 @@ def test_what_goes_wrong_before_a_wait_is_no_fault_of_the_service(service):
     with pytest.raises(StoreError, match="the disk is full"):
         got.extend(event.text for event in answer if isinstance(event, TextDelta))
     service.server.wait_for_hang_up()
+
+
+class Owner:
+    """Somebody who is told of waits."""
+
+    def before_wait(self) -> None:
+        """Nothing to do."""
+
+
+def test_an_answer_keeps_nothing_of_who_asked(service):
+    """The SDK's objects live on until a garbage collection; a session must not, with them."""
+    service.step(text="Hello")
+    owner = Owner()
+    alive = weakref.ref(owner)
+    provider = service.provider()
+    gc.disable()
+    try:
+        list(provider.stream(request(UserTurn("Hello")), CancelToken(), owner.before_wait))
+        del owner
+        assert alive() is None
+    finally:
+        gc.enable()
