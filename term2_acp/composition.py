@@ -29,7 +29,7 @@ from term2_acp.selection import Selection, select
 from term2_acp.sessions import Session, Sink, Turn
 from term2_acp.shell import SandboxedShell
 from term2_acp.store import SessionRecord, Store
-from term2_acp.tools.registry import builtin_tools, tool_specs
+from term2_acp.tool_loading import ToolLoader
 from term2_acp.wire import v1, v2
 from term2_acp.workspace import FileScope, Workspace
 
@@ -63,7 +63,8 @@ def build(
         settings.max_sessions,
     )
     handlers = HandlersV1 if version == 1 else HandlersV2
-    table = handlers(registry, TurnRunner(core.make_loop), updates, converter).table()
+    runner = TurnRunner(core.make_loop)
+    table = handlers(registry, runner, updates, converter, core.warm_up).table()
     return registry, Engine(table)
 
 
@@ -87,12 +88,10 @@ class _Core:
         # The key is a secret whatever its variable is called; no variable has such a name.
         self._redactor = Redactor({**os.environ, "provider=KEY": selection.api_key or ""})
         diagnostics.redact_by(self._redactor.text)
-        self._tools = builtin_tools()
-        self._specs = tool_specs(self._tools)
+        self._tools = ToolLoader()
 
     def make_session(self, record: SessionRecord, store: Store) -> Session:
         """A live session with what its tool calls share."""
-        self._loader.warm_up()
         permissions = Permissions(record.cwd, self._folders.private, self._folders.home)
         shell = SandboxedShell(
             record.cwd,
@@ -106,11 +105,16 @@ class _Core:
             permissions=permissions,
             ledger=ReadLedger(),
             shell=shell,
-            tools={tool.name: tool for tool in self._tools},
+            tools=self._tools,
             client=self._client,
             redactor=self._redactor,
         )
         return Session(record, store, self._sink, surroundings, shell.close)
+
+    def warm_up(self) -> None:
+        """Load what a turn needs; called when a session was opened and that was answered."""
+        self._loader.warm_up()
+        self._tools.load()
 
     def make_loop(self, turn: Turn) -> AgentLoop:
         """The loop that runs a turn."""
@@ -122,7 +126,7 @@ class _Core:
         settings = LoopSettings(
             model=self._selection.model,
             system=_system_of(turn, files),
-            tools=self._specs,
+            tools=self._tools.specs,
             effort=self._selection.effort,
             max_turn_requests=self._config.max_turn_requests,
             window=self._loader.window,

@@ -17,7 +17,7 @@ from term2_acp.wire import shared
 from term2_acp.wire.base import structure_params
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from cattrs import Converter
 
@@ -53,7 +53,13 @@ class Updates(Protocol):
 
 
 class SessionHandlers:
-    """Turns requests into calls of the core; what they return is the result on the wire."""
+    """
+    Turns requests into calls of the core; what they return is the result on the wire.
+
+    Args:
+        warm_up: called when the opening of a session was answered, so that the answer
+            does not wait for what only a prompt needs.
+    """
 
     def __init__(
         self,
@@ -61,11 +67,13 @@ class SessionHandlers:
         runner: TurnRunner,
         updates: Updates,
         converter: Converter,
+        warm_up: Callable[[], None],
     ) -> None:
         self._registry = registry
         self._runner = runner
         self._updates = updates
         self._converter = converter
+        self._warm_up = warm_up
 
     def _open_new(self, params: Params) -> Deferred:
         request = self._structure(params, shared.NewSessionRequest)
@@ -74,7 +82,7 @@ class SessionHandlers:
             session = self._registry.new(request.cwd)
             return self._converter.unstructure(shared.NewSessionResponse(session.session_id))
 
-        return Deferred(run)
+        return Deferred(run, after=self._warm_up)
 
     def _list(self, call: Call, params: Params) -> Deferred:
         request = self._structure(params, shared.ListSessionsRequest)
@@ -105,7 +113,7 @@ class SessionHandlers:
                 raise RequestCancelledError from None
             return {}
 
-        return Deferred(run)
+        return Deferred(run, after=self._warm_up)
 
     def _replay(self, call: Call, session: Session) -> None:
         """Show the whole conversation, then answer, then go on with what is live."""

@@ -74,10 +74,10 @@ class Deferred:
     `run` is called on a worker; what it returns answers the request unless it was
     answered already. `foreground` work belongs to a live session (one prompt, one
     close) and never queues behind other requests. `abandon` is called instead of
-    `run` when no worker can be had.
+    `run` when no worker can be had, `after` on the same worker once a result was sent.
     """
 
-    __slots__ = ("abandon", "foreground", "run")
+    __slots__ = ("abandon", "after", "foreground", "run")
 
     def __init__(
         self,
@@ -85,8 +85,10 @@ class Deferred:
         *,
         foreground: bool = False,
         abandon: Callable[[], None] | None = None,
+        after: Callable[[], None] | None = None,
     ) -> None:
         self.run = run
+        self.after = after
         self.foreground = foreground
         self.abandon = abandon
 

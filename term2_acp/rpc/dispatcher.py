@@ -218,6 +218,8 @@ class Dispatcher:
         def task() -> None:
             try:
                 call.respond(deferred.run())
+                if deferred.after is not None:
+                    deferred.after()
             except AcpError as error:
                 call.fail(error)
             except Exception:
