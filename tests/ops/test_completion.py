@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 
 import pytest
 
 from term2_acp.cli import USAGE
 from term2_acp.completion import COMMANDS, SHELLS, script
+from tests.harness.programs import program
 
 ASK_BASH = """
 COMP_WORDS=("$@")
@@ -43,9 +43,7 @@ CASES = [
 )
 def test_bash_offers_what_fits(words, offered):
     """A real bash reads the script and is asked for what it would show."""
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("there is no bash")
+    bash = program("bash")
     ended = subprocess.run(
         [bash, "--norc", "-uc", f"{script('bash')}{ASK_BASH}", "bash", "term2", *words],
         capture_output=True,
@@ -59,9 +57,7 @@ def test_bash_offers_what_fits(words, offered):
 
 def test_fish_offers_what_fits():
     """A real fish, where there is one."""
-    fish = shutil.which("fish")
-    if fish is None:
-        pytest.skip("there is no fish")
+    fish = program("fish")
     for words, offered in CASES:
         line = " ".join(["term2", *words])
         ended = subprocess.run(
@@ -77,9 +73,7 @@ def test_fish_offers_what_fits():
 
 def test_zsh_reads_its_script():
     """A real zsh, where there is one, has the function and knows the program."""
-    zsh = shutil.which("zsh")
-    if zsh is None:
-        pytest.skip("there is no zsh")
+    zsh = program("zsh")
     code = f"autoload -Uz compinit; compinit -D\n{script('zsh')}\nprint $_comps[term2]"
     ended = subprocess.run(
         [zsh, "-f", "-c", code], capture_output=True, text=True, check=True, timeout=60
