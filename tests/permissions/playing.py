@@ -21,7 +21,7 @@ import attrs
 
 from tests.harness.client import Client
 from tests.harness.home import Home
-from tests.harness.messages import Message, encode, notification, prompt_params
+from tests.harness.messages import Message, agent_text, encode, notification, prompt_params
 from tests.harness.permissions import PermissionRequest
 from tests.harness.replies import Reply
 from tests.permissions.calls import (
@@ -272,13 +272,15 @@ class Conversation:
 
     def judge(self) -> list[str]:
         """What was wrong, once the server has ended."""
-        told = json.dumps([update.body for update in self.round.client.updates(self.session)])
+        updates = self.round.client.updates(self.session)
+        told = json.dumps([update.body for update in updates])
         calls = [call for turn in self.turns for call in turn]
         killed = self.round.ending is Ending.KILLED
-        return [
-            f"conversation {self.number}: {fault}"
-            for fault in self.faults + judge_effects(calls, told, killed=killed)
-        ]
+        faults = self.faults + judge_effects(calls, told, killed=killed)
+        if faults:
+            stderr = self.round.client.stderr[-1000:]
+            faults.append(f"it was told: {agent_text(updates)[-2000:]}\nstderr: {stderr}")
+        return [f"conversation {self.number}: {fault}" for fault in faults]
 
     def counted(self) -> Counter[str]:
         """The figures, with those of the calls."""
