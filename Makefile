@@ -6,7 +6,7 @@ ARGS ?=
 export PYTHON
 
 .PHONY: help setup demo test fuzz-permissions interop fuzz lint format types check package smoke
-.PHONY: bench profile soak clean
+.PHONY: bench profile soak sweep clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ profile: setup ## Show where start-up and turns spend their time; ARGS="startup 
 
 soak: setup ## Live with a bad editor and a bad model; ARGS="--seconds 60 --seed WORD"
 	@PYTHONPATH=scripts $(BIN)/python -m soak $(ARGS)
+
+sweep: setup ## Kill a server after every line of a turn; use one store from two at random
+	@$(BIN)/python scripts/soak/kill_sweep.py
+	@$(BIN)/python scripts/soak/two_processes.py
 
 clean: ## Remove .venv and everything else that the targets made
 	@rm -rf .venv .venv-interop tests/interop/node_modules build dist *.egg-info

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import prompts, sandbox, startup, streaming
+from bench import prompts, sandbox, startup, store, streaming
 from bench.figures import Figure, as_json, as_table
 from bench.machine import Machine
 
@@ -35,6 +35,7 @@ GROUPS: dict[str, Group] = {
         machine, chunks=100 if quick else 1000
     ),
     "sandbox": lambda _, quick: sandbox.measure(3 if quick else 40).figures(),
+    "store": lambda _machine, quick: store.measure(quick=quick),
 }
 
 
