@@ -6,6 +6,10 @@ Spec section 10: many processes on one store, one owner a session.
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
+from tests.harness.messages import agent_text
 from tests.harness.shared_store import IN_USE, SharedStore
 
 RACES = 100
@@ -42,3 +46,30 @@ def test_two_processes_share_a_store_without_losing_anything(tmp_path):
         game.close()
     assert game.counts.prompts > 4
     assert game.counts.resumes > 4
+
+
+def test_readers_and_a_writer_of_another_process_do_not_stop_a_session(client, session, home):
+    """A turn runs while somebody reads; lists and replays go on while somebody writes."""
+    project = home.project()
+    client.still_works(session)
+    with closing(sqlite3.connect(home.state / "term2" / "sessions.db")) as other:
+        other.isolation_level = None
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM events").fetchall()
+        for _ in range(3):
+            client.still_works(session)
+        other.execute("COMMIT")
+        other.execute("BEGIN IMMEDIATE")
+        assert session in str(client.request("session/list", {}).result())
+        assert 8 == len(client.replay(session, project))
+        # What has to write waits for its turn, until it is cancelled.
+        reply = client.prompt(session, "/say never")
+        client.sync()
+        client.cancel(session)
+        assert "another process" in reply.error()["message"]
+        waiting = client.prompt(session, "/say at last")
+        client.sync()
+        other.execute("ROLLBACK")
+        assert {} == waiting.result()
+    client.wait_for(lambda: client.record.life(session).stop_reasons[4:], "the end of the turn")
+    assert "at last" in agent_text(client.updates(session))
