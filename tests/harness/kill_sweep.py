@@ -9,7 +9,9 @@ that refuses a conversation with an unpaired call.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,7 @@ class KillSweep:
         else:
             kept = conversation(client.replay(session, self.project))
             check_kept(told, kept)
+            self._check_closed(session)
             if title is not None and not self._is_listed(client, session, title):
                 raise LostError(f"the title {title!r} is lost")
         self.model.step(ScriptedStep(text="I go on."))
@@ -147,6 +150,16 @@ class KillSweep:
         if (answer.stop_reason, answer.text) != ("end_turn", "I go on."):
             raise LostError(f"the next prompt ended {answer.stop_reason}: {answer.text}")
         client.close_session(session)
+
+    def _check_closed(self, session: str) -> None:
+        """The log ends with a turn's end: no wire tells of it, the next model does."""
+        path = self.home.state / "term2" / "sessions.db"
+        with closing(sqlite3.connect(path)) as database:
+            last = database.execute(
+                "SELECT type FROM events WHERE session_id = ? ORDER BY seq DESC", (session,)
+            ).fetchone()
+        if last != ("turn_ended",):
+            raise LostError(f"the log ends with {last}")
 
     @staticmethod
     def _is_listed(client: Client, session: str, title: str | None = None) -> bool:

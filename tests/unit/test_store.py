@@ -293,6 +293,16 @@ def test_the_files_are_private(directory):
     assert {0o600} == set(modes.values())
 
 
+def test_what_others_could_read_is_taken_from_them(directory, store):
+    """A folder and a file that were made readable for all, by hand or by a copy."""
+    store.close()
+    os.chmod(directory, 0o755)
+    os.chmod(store.path, 0o664)
+    Store(directory).close()
+    assert 0o700 == stat.S_IMODE(os.stat(directory).st_mode)
+    assert 0o600 == stat.S_IMODE(os.stat(store.path).st_mode)
+
+
 def refused(directory, match):
     """The store is refused with a text of one line; what is there afterwards."""
     with pytest.raises(StoreError, match=match) as caught:
