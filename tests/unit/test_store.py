@@ -296,7 +296,7 @@ def test_the_files_are_private(directory):
 def test_what_others_could_read_is_taken_from_them(directory, store):
     """A folder and a file that were made readable for all, by hand or by a copy."""
     store.close()
-    os.chmod(directory, 0o755)
+    os.chmod(directory, 0o755)  # noqa: S103 (the fault that is mended)
     os.chmod(store.path, 0o664)
     Store(directory).close()
     assert 0o700 == stat.S_IMODE(os.stat(directory).st_mode)
