@@ -24,6 +24,18 @@ def owner_of(directory: str, session_id: str) -> int | None:
     return pid
 
 
+def _holder(fd: int) -> str:
+    """Who has locked a file, as Linux tells it: an owner may not have written its pid yet."""
+    inode = str(os.fstat(fd).st_ino)
+    with suppress(OSError), open("/proc/locks", encoding="ascii") as locks:
+        for line in locks:
+            # NUMBER: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE ...
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == inode:
+                return fields[4]
+    return ""
+
+
 def _path(directory: str, session_id: str) -> str:
     return os.path.join(directory, "locks", f"{session_id}.lock")
 
@@ -53,7 +65,7 @@ class SessionLock:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                owner = os.pread(fd, 32, 0).decode(errors="replace").strip()
+                owner = os.pread(fd, 32, 0).decode(errors="replace").strip() or _holder(fd)
                 os.close(fd)
                 raise SessionInUseError(
                     f"session {session_id!r} is in use by another process"
