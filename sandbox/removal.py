@@ -102,10 +102,20 @@ class _Removal:
 
 
 def _open_with_all_rights(name: str, parent: int) -> int:
+    ensure_rights(name, parent)
+    return os.open(name, _FOLDER, dir_fd=parent)
+
+
+def ensure_rights(name: str, parent: int) -> None:
+    """
+    Let us list, enter and change the folder `name` of `parent`; do nothing to what is none.
+
+    Raises:
+        OSError: that cannot be done.
+    """
     mode = os.lstat(name, dir_fd=parent).st_mode
     if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
         _grant_all_rights(name, parent)
-    return os.open(name, _FOLDER, dir_fd=parent)
 
 
 def _grant_all_rights(name: str, parent: int) -> None:

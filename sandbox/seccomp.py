@@ -41,6 +41,7 @@ _REFUSED_EVERYWHERE = {
     "fsconfig": 431,
     "fsmount": 432,
     "fspick": 433,
+    "pidfd_getfd": 438,
     "mount_setattr": 442,
     "open_tree_attr": 467,
 }
@@ -63,6 +64,7 @@ class _Architecture:
     clone: int
     ioctl: int
     socket: int
+    ptrace: int
     has_x32: bool = False
 
 
@@ -87,6 +89,7 @@ _X86_64 = _Architecture(
     clone=56,
     ioctl=16,
     socket=41,
+    ptrace=101,
     has_x32=True,
 )
 _AARCH64 = _Architecture(
@@ -110,6 +113,7 @@ _AARCH64 = _Architecture(
     clone=220,
     ioctl=29,
     socket=198,
+    ptrace=117,
 )
 _ARCHITECTURES = {"x86_64": _X86_64, "amd64": _X86_64, "aarch64": _AARCH64, "arm64": _AARCH64}
 
@@ -149,6 +153,8 @@ def _assemble(machine: _Architecture) -> list[bytes]:
     code += _refuse_argument(machine.clone, 0, _JUMP_SET, (_CLONE_NAMESPACES,))
     code += _refuse_argument(machine.ioctl, 1, _JUMP_EQUAL, _TTY_INJECTION)
     code += _refuse_argument(machine.socket, 0, _JUMP_EQUAL, _FAMILIES)
+    # The first process inside is bwrap's: stopped, it would not report the end.
+    code += _refuse_argument(machine.ptrace, 1, _JUMP_EQUAL, (1,))
     for call, position in machine.modes.items():
         # A set-user-ID file in the workspace would outlive the sandbox (finding F8).
         code += _refuse_argument(call, position, _JUMP_SET, (_SET_UID,))

@@ -22,6 +22,7 @@ import attrs
 
 from sandbox import paths
 from sandbox.errors import SetupError
+from sandbox.removal import ensure_rights
 from sandbox.stock import MODE, Stock
 
 _FOLDER = "stubs"
@@ -185,8 +186,15 @@ def _create(stub: Stub, parents: paths.Parents, stock: Stock | None) -> bool:
 
 def _remove(leftovers: Iterable[Stub], stock: str | None) -> None:
     """Remove what is still as we made it, inner before outer; anything else has an owner now."""
+    stubs = sorted(leftovers, key=lambda stub: stub.path, reverse=True)
+    outer = {os.path.dirname(stub.path) for stub in stubs}
     with paths.Parents() as parents, _opened(stock) as kept:
-        for stub in sorted(leftovers, key=lambda stub: stub.path, reverse=True):
+        for stub in stubs:
+            if stub.path in outer:
+                # A command may write in it, and so also take everybody's rights away.
+                with contextlib.suppress(OSError):
+                    ensure_rights(os.path.basename(stub.path), parents.of(stub.path, stub.root))
+        for stub in stubs:
             name = os.path.basename(stub.path)
             with contextlib.suppress(OSError):
                 parent = parents.of(stub.path, stub.root)

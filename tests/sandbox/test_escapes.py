@@ -99,6 +99,47 @@ _REFUSED = {
     "open a terminal": ("echo x > /dev/tty", "No such device"),
     "read password hashes": ("cat /etc/shadow /etc/gshadow", "denied"),
     "make a set-user-ID file": ("cp /bin/true t; chmod 4755 t; r=$?; rm t; exit $r", "permitted"),
+    "trace the first process": (
+        (
+            'python3 -c "import ctypes, os; l = ctypes.CDLL(None, use_errno=True); '
+            'r = l.ptrace(16, 1, 0, 0); print(os.strerror(ctypes.get_errno())); exit(r != 0)"'
+        ),
+        "permitted",
+    ),
+    "take a descriptor of the first process": (
+        (
+            'python3 -c "import ctypes, os; l = ctypes.CDLL(None, use_errno=True); '
+            "r = l.syscall(438, os.pidfd_open(1), 0, 0); print(os.strerror(ctypes.get_errno())); "
+            'exit(r < 0)"'
+        ),
+        "permitted",
+    ),
+    "write to the memory of the first process": ("exec 3<>/proc/1/mem", "Read-only|denied"),
+    "leave the control group": (
+        (
+            "for f in /sys/fs/cgroup/{{,*/,*/*/}}cgroup.procs; "
+            "do echo $$ > $f && exit 0; done; exit 1"
+        ),
+        "Read-only|denied|No such",
+    ),
+    "raise a limit": ("ulimit -n 1000000", "permitted"),
+    "raise the priority": ("renice -n -5 $$", "denied"),
+    "set the clock": ("date -s 2000-01-01", "permitted"),
+    "rename the machine": ("hostname evil", "root|permitted"),
+    "read the kernel's messages": ("dmesg", "permitted"),
+    "open a raw socket": (
+        "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)'",
+        "permitted",
+    ),
+    "send a datagram": (
+        (
+            "python3 -c 'import socket; "
+            'socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("8.8.8.8", 53))\''
+        ),
+        "unreachable",
+    ),
+    "write into a stand-in for a file": ("echo x > .envrc/x", "denied"),
+    "write into a stand-in for a folder": ("echo x > .idea/x", "Read-only"),
     "make a control group": ("mkdir /sys/fs/cgroup/evil", "Read-only|denied|No such"),
 }
 
@@ -139,6 +180,33 @@ def test_absent_protected_path_cannot_be_created(machine: Machine, name: str) ->
     assert ran.exit_code == 1
     assert not os.path.lexists(machine.workspace / name)
     assert {".github"} >= {path.name for path in machine.workspace.iterdir()}
+
+
+def test_folder_without_rights_does_not_keep_its_stand_in(machine: Machine) -> None:
+    """The one that may be written can lose its mode; it goes all the same."""
+    machine.open_session()
+    for mode in ("0", "0111", "0444"):
+        assert machine.run(f"chmod {mode} .github").exit_code == 0
+        assert [] == list(machine.workspace.iterdir())
+
+
+def test_what_is_put_into_a_stand_in_for_a_file_never_was(machine: Machine) -> None:
+    """Its owner can make it writable; what is written there is nowhere."""
+    machine.open_session()
+    ran = machine.run("chmod u+w .envrc && echo evil > .envrc/x && cat .envrc/x; rmdir .envrc")
+    assert "evil\n" == ran.text[:5]
+    assert "busy" in ran.text
+    assert [] == list(machine.workspace.iterdir())
+    assert "" == machine.run("ls -A .envrc").text
+
+
+def test_debuggers_work_on_what_they_start(equipped: Machine) -> None:
+    """Only the first process is out of their reach."""
+    ran = equipped.run(
+        'sleep 600 & python3 -c "import ctypes, sys; l = ctypes.CDLL(None); '
+        'print(l.ptrace(16, int(sys.argv[1]), 0, 0))" $!'
+    )
+    assert "0\n" == ran.text
 
 
 def test_no_environment_holds_a_secret(equipped: Machine) -> None:

@@ -41,6 +41,9 @@ def verdict(program: bytes, audit: int, number: int, *arguments: int) -> int:
         pytest.param(0, (), _ALLOW, id="read"),
         pytest.param(59, (), _ALLOW, id="execve"),
         pytest.param(101, (), _ALLOW, id="ptrace"),
+        pytest.param(101, (16, 7), _ALLOW, id="ptrace attaches"),
+        pytest.param(101, (16, 1), _EPERM, id="ptrace attaches to the first process"),
+        pytest.param(438, (), _EPERM, id="pidfd_getfd"),
         pytest.param(425, (), _EPERM, id="io_uring_setup"),
         pytest.param(250, (), _EPERM, id="keyctl"),
         pytest.param(321, (), _EPERM, id="bpf"),
@@ -88,6 +91,7 @@ def test_x86_64(number: int, arguments: tuple[int, ...], expected: int) -> None:
 @pytest.mark.parametrize(
     ("number", "arguments", "expected"),
     [
+        pytest.param(117, (16, 1), _EPERM, id="ptrace attaches to the first process"),
         pytest.param(63, (), _ALLOW, id="read"),
         pytest.param(117, (), _ALLOW, id="ptrace"),
         pytest.param(425, (), _EPERM, id="io_uring_setup"),
