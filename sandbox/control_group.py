@@ -17,23 +17,52 @@ from sandbox.errors import SetupError
 _PREFIX = "sandbox-"
 # bwrap, the first process inside, and one that is just being replaced.
 _OWN_PROCESSES = 3
+_ATTEMPTS = 3
 _MEMBERSHIP = "/proc/self/cgroup"
 _MOUNTS = "/proc/self/mountinfo"
 
 
-# Groups of this process that could not be removed yet; appending and taking are atomic.
-_left: list[str] = []
-
-
 @attrs.frozen
 class ControlGroup:
-    """A control group of one command; `path` is its folder."""
+    """
+    A control group of one command.
+
+    Attributes:
+        path: its folder.
+        most: how many processes there may be in it.
+    """
 
     path: str
+    most: int
+
+    def make(self) -> None:
+        """
+        Make it, with nothing in it.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        os.mkdir(self.path)
+        try:
+            _write(os.path.join(self.path, "pids.max"), self.most)
+        except OSError:
+            os.rmdir(self.path)
+            raise
 
     def add(self, pid: int) -> None:
-        """Put the process `pid`, which has started nothing yet, into it."""
-        _write(os.path.join(self.path, "cgroup.procs"), pid)
+        """
+        Put the process `pid`, which has started nothing yet, into it.
+
+        Raises:
+            OSError: that cannot be done.
+        """
+        for _ in range(_ATTEMPTS):
+            # Another server, in another namespace of processes, does not see that we live, and
+            # may take it for one that was left; with a process in it, it is safe.
+            with contextlib.suppress(FileNotFoundError):
+                return _write(os.path.join(self.path, "cgroup.procs"), pid)
+            self.make()
+        return _write(os.path.join(self.path, "cgroup.procs"), pid)
 
     def remove(self) -> None:
         """
@@ -47,7 +76,7 @@ class ControlGroup:
         except FileNotFoundError:
             pass
         except OSError:
-            _left.append(self.path)
+            _left.append(self)
 
 
 @attrs.frozen
@@ -62,6 +91,10 @@ class Place:
 
     parent: str | None
     reason: str = ""
+
+
+# Groups of this process that could not be removed yet; appending and taking are atomic.
+_left: list[ControlGroup] = []
 
 
 def find_place(membership: str, mounts: str) -> Place:
@@ -106,16 +139,12 @@ def make(processes: int, place: Place) -> ControlGroup | None:
         return None
     _remove_left()
     path = os.path.join(place.parent, f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
+    group = ControlGroup(path, processes + _OWN_PROCESSES)
     try:
-        os.mkdir(path)
-        try:
-            _write(os.path.join(path, "pids.max"), processes + _OWN_PROCESSES)
-        except OSError:
-            os.rmdir(path)
-            raise
+        group.make()
     except OSError as error:
         raise SetupError.from_os_error("the process limit could not be set", error) from error
-    return ControlGroup(path)
+    return group
 
 
 def here() -> Place:
@@ -145,7 +174,7 @@ def sweep(place: Place) -> None:
 def _remove_left() -> None:
     for _ in range(len(_left)):
         with contextlib.suppress(IndexError):
-            ControlGroup(_left.pop()).remove()
+            _left.pop().remove()
 
 
 def _in_unified(own: str, read_only: bool) -> Place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -152,6 +153,20 @@ def test_group_of_a_killed_server_goes_at_the_next_start(expendable: Machine) ->
     machine.restart()
     machine.open_session(session="next")
     assert [] == _groups(pid)
+
+
+@needs_place
+def test_group_that_somebody_removed_is_made_again() -> None:
+    """A server in a container does not see that its owner lives."""
+    group = control_group.make(5, control_group.here())
+    assert group is not None
+    os.rmdir(group.path)
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
+        group.add(child.pid)
+        assert str(child.pid) == Path(group.path, "cgroup.procs").read_text().strip()
+        assert "8" == Path(group.path, "pids.max").read_text().strip()
+    control_group.sweep(control_group.here())
+    group.remove()
 
 
 @needs_place
