@@ -34,6 +34,65 @@ def test_nothing_is_allowed_by_default(policy: Policy) -> None:
     assert "(allow default" not in text
 
 
+@pytest.mark.parametrize(
+    ("clause", "present"),
+    [
+        pytest.param(r"^\(version 1\)$", True, id="1 version"),
+        pytest.param(r'^\(deny default \(with message "t"\)\)$', True, id="1 default and tag"),
+        pytest.param(r"^\(allow process-exec process-fork\)$", True, id="2 processes"),
+        pytest.param(
+            r"^\(allow signal process-info\* \(target same-sandbox\)\)$", True, id="2 signals"
+        ),
+        pytest.param(r"\(allow (signal|process-info\*)\)", False, id="2 to all"),
+        pytest.param(r'^\(allow sysctl-read \(sysctl-name "hw', True, id="3 named settings"),
+        pytest.param(r"sysctl-write|\(allow sysctl-read\)", False, id="3 other settings"),
+        pytest.param(r"^\(allow ipc-posix-sem\)$", True, id="3 semaphores"),
+        pytest.param(r"^\(allow mach-lookup \(global-name", True, id="3 named services"),
+        pytest.param(r"opendirectoryd\.libinfo", True, id="3 user names"),
+        pytest.param(
+            r"(?i)SecurityServer|securityd|trustd|launchservices|pasteboard|appleevent|coreservices",
+            False,
+            id="3 keychain, pasteboard, launch services",
+        ),
+        pytest.param(r"\(allow mach-lookup\)|mach-register|iokit|job-creation", False, id="3 rest"),
+        pytest.param(r"^\(allow file-read\*\)$", True, id="4 the system"),
+        pytest.param(r"^\(allow file-write\* \(subpath", True, id="5 the workspace"),
+        pytest.param(r"^\(allow file-write\*\)", False, id="5 everywhere"),
+        pytest.param(r'^\(allow file-write\*.*\(literal "/dev/null"\)', True, id="5 devices"),
+        pytest.param(r'file-ioctl \(regex #"\^/dev/ttys\[0-9\]\+\$"\)', True, id="5 terminals"),
+        pytest.param(r"^\(deny file-write\* \(require-all \(subpath", True, id="6 protected"),
+        pytest.param(r"^\(deny file-write-unlink \(literal", True, id="6 folders around"),
+        pytest.param(r"network|socket|com\.apple\.dnssd", False, id="7 network"),
+        pytest.param(r"file-write-setugid", False, id="set-user-ID"),
+    ],
+)
+def test_each_clause_of_the_outline(policy: Policy, clause: str, present: bool) -> None:
+    """What is allowed is named; what is not named is denied."""
+    text = seatbelt.profile(policy, tag="t").text
+    assert present == bool(re.search(clause, text, re.MULTILINE))
+
+
+def test_folders_around_what_is_protected_cannot_be_moved(policy: Policy) -> None:
+    """On the way to it, inside the workspace, and not the workspace itself (F2)."""
+    nested = f"{policy.workspace}/a/b/.envrc"
+    found = seatbelt.profile(attrs.evolve(policy, nested=(nested,)), tag="t")
+    line = next(x for x in found.text.splitlines() if x.startswith("(deny file-write-unlink"))
+    names = re.findall(r'"(\w+)"', line)
+    paths = dict(found.parameters)
+    assert {"/.git", "/.github", "/a", "/a/b"} == {
+        paths[name].removeprefix(policy.workspace) for name in names
+    }
+
+
+def test_what_a_protected_link_leads_to_is_denied(policy: Policy) -> None:
+    """By its path, after the workspace was allowed."""
+    target = f"{policy.workspace}/dotfiles/bashrc"
+    found = seatbelt.profile(policy, tag="t", read_only=[target])
+    (name,) = [name for name, path in found.parameters if path == target]
+    assert f'(deny file-write* (subpath (param "{name}")))' in found.text
+    assert found.text.index("allow file-write*") < found.text.index(f'"{name}"')
+
+
 def test_paths_are_parameters_and_never_text(policy: Policy) -> None:
     """No folder's name can change the profile."""
     found = seatbelt.profile(policy, tag="t")
