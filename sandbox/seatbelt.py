@@ -107,6 +107,8 @@ def profile(policy: Policy, *, tag: str, read_only: Iterable[str] = ()) -> Profi
         _rule("deny file-write-unlink", _pinned(policy, names)),
         _rule("deny file-read* file-write*", hidden),
         _rule("allow file-read* file-write*", private),
+        # A set-user-ID file would outlive the sandbox (finding F8).
+        "(deny file-write-setugid)",
     ]
     return Profile("\n".join(rule for rule in rules if rule) + "\n", names.values())
 

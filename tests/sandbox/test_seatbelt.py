@@ -63,7 +63,7 @@ def test_nothing_is_allowed_by_default(policy: Policy) -> None:
         pytest.param(r"^\(deny file-write\* \(require-all \(subpath", True, id="6 protected"),
         pytest.param(r"^\(deny file-write-unlink \(literal", True, id="6 folders around"),
         pytest.param(r"network|socket|com\.apple\.dnssd", False, id="7 network"),
-        pytest.param(r"file-write-setugid", False, id="set-user-ID"),
+        pytest.param(r"\(deny file-write-setugid\)\n\Z", True, id="set-user-ID, last"),
     ],
 )
 def test_each_clause_of_the_outline(policy: Policy, clause: str, present: bool) -> None:
