@@ -36,7 +36,7 @@ class Agent:
         environment: Mapping[str, str],
         *,
         version: int = 2,
-        deadline_s: float = 120.0,
+        deadline_s: float = 600.0,
     ) -> None:
         self._version = version
         self._next_id = 1

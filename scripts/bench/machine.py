@@ -90,7 +90,7 @@ class Machine:
         }
 
     def term2(
-        self, *, state: str = "", configured: bool = True, deadline_s: float = 120.0
+        self, *, state: str = "", configured: bool = True, deadline_s: float = 600.0
     ) -> Agent:
         """Term2 as an editor starts it; without a configuration its model is the offline one."""
         argv = [sys.executable, "-m", "term2_acp", "acp"]
