@@ -26,25 +26,6 @@ def _streaming(machine: Machine, quick: bool) -> list[Figure]:
     return streaming.measure(machine, rounds=rounds, lengths=lengths)
 
 
-def _store(quick: bool) -> list[Figure]:
-    """The largest size against the smallest, which is its floor."""
-    figures = []
-    for result in store.measure(quick=quick):
-        several = len(result.sizes) > 1
-        figures.append(
-            Figure(
-                f"{result.name}: {result.sizes[-1]:,}",
-                result.unit,
-                result.values[-1],
-                f"{result.sizes[0]:,}" if several else "",
-                result.values[0] if several else None,
-                "" if result.grows is None else "does not grow",
-                None if result.grows is None else not result.grows,
-            )
-        )
-    return figures
-
-
 GROUPS: dict[str, Group] = {
     "startup": lambda machine, quick: startup.measure(machine, rounds=3 if quick else 10),
     "prompts": lambda machine, quick: prompts.measure(machine, rounds=30 if quick else 200),
@@ -53,9 +34,8 @@ GROUPS: dict[str, Group] = {
     "fairness": lambda machine, quick: streaming.measure_fairness(
         machine, chunks=100 if quick else 1000
     ),
-    "store": lambda _, quick: _store(quick),
     "sandbox": lambda _, quick: sandbox.measure(3 if quick else 40).figures(),
-    "store": lambda _machine, quick: store.measure(quick=quick),
+    "store": lambda _, quick: store.measure(quick=quick),
 }
 
 
