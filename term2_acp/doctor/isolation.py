@@ -18,6 +18,7 @@ def check() -> Check:
         Fact("program", program),
         Fact("reason", available.reason or None),
         Fact("remedy", available.remedy or None),
+        Fact("remark", available.remark or None),
         Fact("as_root", as_root),
     )
     if not available.ok:

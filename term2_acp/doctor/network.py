@@ -24,7 +24,6 @@ from term2_acp.selection import Selection
 DEADLINE_S = 15.0
 """For everything: looking up the name, connecting, and the answer."""
 
-_SILENCE_S = 10.0
 _MAX_BODY_BYTES = 16 * 1024 * 1024
 _ANTHROPIC = "anthropic"
 
@@ -81,7 +80,8 @@ def _ask(selection: Selection, deadline_s: float) -> _Answer:
     timer.name, timer.daemon = "term2-doctor-deadline", True
     timer.start()
     try:
-        with Connections(min(_SILENCE_S, deadline_s)).exchange(cancel) as exchange:
+        # Silence is the deadline's to end, which counts for all of it.
+        with Connections(2 * deadline_s).exchange(cancel) as exchange:
             request = exchange.client.build_request(
                 "GET", f"{address}{path}", headers=_headers(selection)
             )
@@ -89,9 +89,13 @@ def _ask(selection: Selection, deadline_s: float) -> _Answer:
             body = _read(response)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         if cancel.cancelled:
-            return attrs.evolve(answer, fault=failed(f"no whole answer within {deadline_s:g} s"))
+            late = failed(
+                f"no whole answer within {deadline_s:g} s",
+                "check base_url and the network, and whether the service is busy",
+            )
+            return attrs.evolve(answer, fault=late)
         cause = error if isinstance(error, httpx2.HTTPError) else httpx2.UnsupportedProtocol("")
-        return attrs.evolve(answer, fault=failed(str(connection_fault(service, cause, _SILENCE_S))))
+        return attrs.evolve(answer, fault=failed(str(connection_fault(service, cause, deadline_s))))
     finally:
         timer.cancel()
     answer = attrs.evolve(answer, status=response.status_code)

@@ -8,6 +8,7 @@ Whoever writes a block of a new kind adds a function here, or lists the block in
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from tests.harness.client import Client
 from tests.harness.home import SOURCE, Home
 
 DEADLINE_S = 60
+EXAMPLE = "/path/to/term2/.venv/bin/term2"
+BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 def configuration(block: Block, home: Home) -> None:
@@ -36,9 +39,37 @@ def configuration(block: Block, home: Home) -> None:
     assert selection.select(settings, environment=keys | usual).model
 
 
-def json_value(block: Block, _home: Home) -> None:
-    """A `json` block is one value, without comments."""
+def json_value(block: Block, home: Home) -> None:
+    """A `json` block is one value, without comments; one for an editor starts term2."""
     json.loads(block.text)
+    if EXAMPLE in block.text:
+        starts_term2(block, home)
+
+
+def editor_settings(block: Block, home: Home) -> None:
+    """A block in an editor's own language closes what it opens, and starts term2."""
+    opened = []
+    for sign in re.sub(r'"(\\.|[^"\\])*"', "", block.text):
+        if sign in BRACKETS.values():
+            assert opened, sign
+            assert BRACKETS[opened.pop()] == sign
+        elif sign in BRACKETS:
+            opened.append(sign)
+    assert opened == []
+    starts_term2(block, home)
+
+
+def starts_term2(block: Block, home: Home) -> None:
+    """The command and the arguments that the block has are those of a server."""
+    words = re.findall(r'"((?:\\.|[^"\\])*)"', block.text)
+    after = words[words.index(EXAMPLE) + 1 :]
+    # Between them there may be the name of the setting that the arguments have.
+    arguments = [word for word in after[:2] if word == "acp"]
+    client = Client(home, command=[sys.executable, "-m", "term2_acp", *arguments])
+    try:
+        assert client.initialize(1)["protocolVersion"] == 1
+    finally:
+        client.close()
 
 
 def json_lines(block: Block, _home: Home) -> None:
@@ -127,5 +158,7 @@ KINDS: dict[str, Callable[[Block, Home], None]] = {
     "jsonl": json_lines,
     "sh": shell,
     "python": python,
+    "lua": editor_settings,
+    "elisp": editor_settings,
     "text": text,
 }

@@ -11,6 +11,10 @@ NOT_RUN = {
     ("README.md", "make demo   # a whole exchange with the agent, on a scratch project"): (
         "the first step and the last step of .ci/run; here they would run these tests again"
     ),
+    (
+        "docs/editors.md",
+        'toad acp "/path/to/term2/.venv/bin/term2 acp" /path/to/project --title term2',
+    ): "Toad is no part of this; it was tried by hand, as docs/transcripts/toad.txt shows",
     ("docs/providers.md", "ollama pull qwen3-coder"): (
         "fetches a model of many gigabytes and serves until it is stopped"
     ),
