@@ -73,6 +73,10 @@ class Workspace:
             )
         return real
 
+    def is_link(self, path: str) -> bool:
+        """Whether the last name of a path that `resolve` accepts is a symbolic link."""
+        return os.path.islink(os.path.join(self.root, path))
+
     def contains(self, real: str) -> bool:
         """Whether a real path is the root or lies below it."""
         return real == self.root or real.startswith(self.root.rstrip("/") + "/")

@@ -161,6 +161,11 @@ def _read(params: ApplyPatchParams, workspace: Workspace) -> list[_Operation]:
                 f"{where}.path is the same file as {named[path]}.path; "
                 "give one operation for each file."
             )
+        if given.type is OperationType.DELETE and workspace.is_link(given.path):
+            raise ToolError(
+                f"{where}.path is a symbolic link to {workspace.display(path)}; nothing was "
+                "changed. Delete that file by its own path, or the link with a command."
+            )
         named[path] = where
         operations.append(_Operation(where, given.type, path, _hunks(given, where)))
     return operations

@@ -128,7 +128,7 @@ class TestOneCall:
         assert bench.names() == ["f"]
 
     def test_a_link_stays_and_a_hard_link_shows_the_new_text(self, bench: Bench) -> None:
-        """Deleting by the name of a link deletes what it leads to, which is what was judged."""
+        """An edit by the name of a link changes what it leads to, which is what was judged."""
         real = bench.write("real", "a\n")
         os.link(real, bench.root / "hard")
         (bench.root / "soft").symlink_to("real")
@@ -137,6 +137,14 @@ class TestOneCall:
         assert os.readlink(bench.root / "soft") == "real"
         patch(bench, delete("hard"))
         assert (real.read_text(), bench.names()) == ("b\n", ["real", "soft"])
+
+    def test_a_link_is_not_deleted_in_place_of_what_it_leads_to(self, bench: Bench) -> None:
+        """Nor the other way round: what is meant has to be said."""
+        bench.write("real", "a\n")
+        (bench.root / "soft").symlink_to("real")
+        with pytest.raises(ToolError, match=r"operations\[0\].path is a symbolic link to real"):
+            patch(bench, delete("soft"))
+        assert bench.names() == ["real", "soft"]
 
     def test_an_empty_file_is_created_from_an_empty_diff(self, bench: Bench) -> None:
         """But not from none, which is one that was forgotten."""
