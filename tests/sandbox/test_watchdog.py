@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -20,13 +21,14 @@ _SERVER = """
 import subprocess, sys
 from sandbox.watchdog import Watchdog
 watchdog = Watchdog(sweeps=sys.argv[1] == "sweeps")
-command = "setsid sleep 600 & echo $!; sleep 600 & echo $!; echo $$; wait"
+command = "setsid bash -c 'echo 1 $$; exec sleep 600' & sleep 600 & echo 2 $!; echo 3 $$; wait"
 child = subprocess.Popen(["/bin/bash", "-c", command], stdout=subprocess.PIPE, text=True,
     start_new_session=True)
 watchdog.guard(child.pid)
 if sys.argv[1] == "released":
     watchdog.release(child.pid)
-print(*[child.stdout.readline().strip() for _ in range(3)], watchdog.pid, flush=True)
+lines = sorted(child.stdout.readline() for _ in range(3))
+print(*[line.split()[1] for line in lines], watchdog.pid, flush=True)
 sys.stdin.read()
 """
 
@@ -54,11 +56,10 @@ def after_the_death_of_a_server(how: str) -> list[bool]:
         server.kill()
     # It is the last to go.
     assert select.select(descriptors[3:], [], [], _DEADLINE_S)[0], "the watchdog lives on"
-    ended = []
+    wait_s = 0 if how == "released" else 1
+    ended = [bool(select.select([descriptor], [], [], wait_s)[0]) for descriptor in descriptors]
     for descriptor in descriptors:
-        wait_s = 0 if how == "released" else 1
-        ended.append(bool(select.select([descriptor], [], [], wait_s)[0]))
-        if not ended[-1]:
+        with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         os.close(descriptor)
     return ended
