@@ -54,8 +54,9 @@ class Workspace:
                 f"path {path!r} contains a lone surrogate; give the path as valid Unicode."
             ) from None
         with file_errors("follow", _visible(path)):
-            real = os.path.realpath(os.path.join(self.root, path))
-            _refuse_loop(real)
+            joined = os.path.join(self.root, path)
+            real = os.path.realpath(joined)
+            _refuse_loop(joined, real)
         return real
 
     def resolve_file(self, path: str) -> str:
@@ -94,14 +95,15 @@ class Workspace:
         return _visible(replace_lone_surrogates(real))
 
 
-def _refuse_loop(real: str) -> None:
+def _refuse_loop(path: str, real: str) -> None:
     """
     Raise if `realpath` gave up on a link that leads to itself, and left the rest as it was.
 
     What follows such a link may be a link as well, or `..`, and is not where it leads.
     """
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        os.stat(real)
+        # The system's own word; it knows of none behind a name that is not there.
+        os.stat(path)
     if os.path.realpath(real) != real:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
