@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import attrs
@@ -45,6 +45,10 @@ class Sink(Protocol):
 
     def deliver(self, session_id: str, event: Event) -> None:
         """Queue what the client is to see of an event; never waits."""
+        ...
+
+    def together(self) -> AbstractContextManager[object]:
+        """What is delivered in the block goes out at its end."""
         ...
 
     def wait_for_room(self, session_id: str, cancel: CancelToken) -> None:
@@ -337,9 +341,10 @@ class Session:
                 self._state = None
 
     def _show(self, events: Sequence[Event]) -> None:
-        if not self._held:
-            for event in events:
-                self._sink.deliver(self.session_id, event)
+        if not self._held and events:
+            with self._sink.together():
+                for event in events:
+                    self._sink.deliver(self.session_id, event)
 
     def _release(self, turn: Turn) -> None:
         with self._slot_lock:

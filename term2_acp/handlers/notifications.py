@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from term2_acp.rpc.framing import encode, encode_string
@@ -34,6 +35,10 @@ class Notifications:
     def wait_for_room(self, session_id: str, cancel: CancelToken) -> None:
         """Wait while too much of the session is queued, until `cancel` is set."""
         self._writer.wait_for_room(session_id, cancel)
+
+    def together(self) -> AbstractContextManager[object]:
+        """What is delivered in the block is sent at its end."""
+        return self._writer.together()
 
     def _send(self, session_id: str, update: Any, *, is_essential: bool = True) -> None:
         self._writer.send_update(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from term2_acp.rpc.framing import encode
@@ -101,6 +102,11 @@ class Outbox:
         # The last queued chunk of each session, while nothing of it came after.
         self._tails: dict[str, _Frame] = {}
         self._closed = False
+
+    def together(self) -> AbstractContextManager[object]:
+        """What one thread puts in the block is taken at its end, and the taker woken once."""
+        # A condition's lock can be taken again by the thread that has it.
+        return self._changed
 
     def put(self, message: Any) -> None:
         """Queue a response or a request of ours."""

@@ -7,6 +7,7 @@ import os
 import select
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from term2_acp.rpc.outbox import Chunk, Outbox
@@ -62,6 +63,10 @@ class Writer:
         Too many essential ones that are not read mean that the client is gone.
         """
         self._outbox.put_update(session_id, message, is_essential=is_essential)
+
+    def together(self) -> AbstractContextManager[object]:
+        """Send what is sent in the block at its end; nobody may be waited for in it."""
+        return self._outbox.together()
 
     def send_chunk(self, session_id: str, chunk: Chunk) -> None:
         """Queue a session's text or terminal chunk; never waits (see `wait_for_room`)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import attrs
@@ -59,6 +60,10 @@ class RecordingSink:
     def deliver(self, session_id: str, event: Event) -> None:
         """Keep an event; the session's emit lock gives the order."""
         self.events.append(event)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Nothing goes out of here."""
+        return nullcontext()
 
     def wait_for_room(self, session_id: str, cancel: CancelToken) -> None:
         """Wait until there is room or the token is set."""
