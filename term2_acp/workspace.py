@@ -17,6 +17,7 @@ from term2_acp.surrogates import replace_lone_surrogates
 __all__ = ["FileScope", "Workspace"]
 
 # Control characters, line separators, and what turns the direction of writing.
+_SLASHES = re.compile("/+")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -54,7 +55,8 @@ class Workspace:
                 f"path {path!r} contains a lone surrogate; give the path as valid Unicode."
             ) from None
         with file_errors("follow", _visible(path)):
-            joined = os.path.join(self.root, path)
+            # `realpath` of Python 3.11 takes what follows a loop and two slashes as absolute.
+            joined = _SLASHES.sub("/", os.path.join(self.root, path))
             real = os.path.realpath(joined)
             _refuse_loop(joined, real)
         return real
@@ -101,9 +103,11 @@ def _refuse_loop(path: str, real: str) -> None:
 
     What follows such a link may be a link as well, or `..`, and is not where it leads.
     """
-    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-        # The system's own word; it knows of none behind a name that is not there.
-        os.stat(path)
+    # The system's own word on the path; on what it leads to, too, since behind a name that is
+    # not there it looks no further.
+    for each in (path, real):
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            os.stat(each)
     if os.path.realpath(real) != real:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 

@@ -299,6 +299,8 @@ def _tree(tmp_path_factory):
 @settings(deadline=None, max_examples=400)
 @given(shape=SHAPES, start=st.sampled_from(STARTS), end=st.booleans())
 @example(shape=["loop", ".."], start="", end=False)
+@example(shape=["ws", "..", "loop"], start="", end=False)
+@example(shape=["ws", "..", "loop", "", ""], start="", end=False)
 @example(shape=["new", "..", "loop", "..", "link"], start="", end=False)
 def test_a_path_is_judged_by_where_it_leads(tree, shape, start, end):
     """Links, `..`, doubled and trailing slashes change neither what is free nor what is granted."""
@@ -312,7 +314,13 @@ def test_a_path_is_judged_by_where_it_leads(tree, shape, start, end):
         with pytest.raises(OSError, match="Too many levels"):
             _led_to(os.path.join(root, text))
         return
-    assert real == _led_to(os.path.join(root, text or "."))
+    joined = os.path.join(root, text or ".")
+    try:
+        assert real == _led_to(joined)
+    except OSError:
+        # A link to itself behind a name that is not there: for the system the path is nothing.
+        with pytest.raises(FileNotFoundError):
+            os.stat(joined)
     inside = Path(real).is_relative_to(root)
     permissions = Permissions(str(root), (), str(tree / "home"))
     for mode in (READ, EDIT):
