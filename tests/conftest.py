@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ from tests.harness.home import Home
 from tests.harness.terminal import Terminal
 
 Start = Callable[..., Client]
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more for `-n auto` than there are processors: many tests wait for a deadline."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture

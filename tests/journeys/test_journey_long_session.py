@@ -59,6 +59,8 @@ def peak(client) -> int:
 def test_a_replay_does_not_hold_the_session_in_memory(client, long):
     """Far less than it more than before, while each message comes whole and in order."""
     project = long.project()
+    # Whatever a session loads is there after a turn, and is not the replay's.
+    client.run(client.new_session(project), "/say hi")
     assert client.resume(SESSION, project).result() == {}
     before = peak(client)
     assert client.resume(SESSION, project, replay=True).result(60.0) == {}
