@@ -47,10 +47,11 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
     policy = call.policy
     program = find_bwrap(policy, call.environ)
     filter_program = seccomp.program()
-    candidates = protected.stub_candidates(policy.workspace, policy.link)
     restored: tuple[str, ...] = ()
-    with stubs.held(policy.state_dir, candidates, stock=policy.folders.stock) as stand_ins:
-        for _ in range(_ATTEMPTS):
+    for _ in range(_ATTEMPTS):
+        # Each time anew: what was there at first may have been another's stand-in.
+        candidates = protected.stub_candidates(policy.workspace, policy.link)
+        with stubs.held(policy.state_dir, candidates, stock=policy.folders.stock) as stand_ins:
             found = protected.survey(policy.workspace, policy.link, policy.nested)
             planned = mounts.arrange(layout.gather(policy, found, stand_ins))
             before = audit.Audit.take(found)
@@ -62,10 +63,10 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
             finally:
                 restored += before.restore()
                 before.close()
-            # What was to be mounted may have gone away meanwhile: any socket on the
-            # machine, a file that is being replaced. Nothing has run, so try again.
-            if end.released or end.timed_out or call.killed:
-                break
+        # What was to be mounted may have gone away meanwhile: any socket on the
+        # machine, a file that is being replaced. Nothing has run, so try again.
+        if end.released or end.timed_out or call.killed:
+            break
     guarded = {path for path, _ in found.read_only} | {stub.path for stub in stand_ins}
     guarded |= layout.masked(planned)
     result = _judge(end, policy, frozenset(guarded), killed=call.killed)

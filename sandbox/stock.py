@@ -37,7 +37,9 @@ class Stock:
 
     def take(self, name: str, parent: int) -> bool:
         """Move one to `name` in the folder `parent`; False if there is none for that place."""
-        while self._names:
+        # The move would replace an empty folder, on which another sandbox may rely: its mount
+        # would be gone.
+        while self._names and not _is_there(name, parent):
             kept = self._names.pop()
             try:
                 os.rename(kept, name, src_dir_fd=self._folder, dst_dir_fd=parent)
@@ -83,6 +85,15 @@ class Stock:
         if name in os.listdir(parent):
             name += f".displaced-{kept[:8]}"
         os.rename(kept, name, src_dir_fd=self._folder, dst_dir_fd=parent)
+
+
+def _is_there(name: str, parent: int) -> bool:
+    """Whether anything has that name, also a link that leads nowhere."""
+    try:
+        os.lstat(name, dir_fd=parent)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _is_empty(folder: int) -> bool:

@@ -100,19 +100,19 @@ def _enter(
 
 
 def _leave(folder: str, journal: str, relied_on: Iterable[Stub], stock: str | None) -> None:
-    in_use: set[Stub] = set()
     try:
+        # To the end under the mutex: who enters must not take for the user's own what is
+        # just being removed.
         with _mutex(folder):
             os.unlink(journal)
             in_use = _clear_dead(folder)
+            _remove((stub for stub in relied_on if stub not in in_use), stock)
     except FileNotFoundError:
         # The journals were removed from under us: there is nobody to wait for.
-        pass
+        _remove(relied_on, stock)
     except OSError as error:
         # Others may rely on them. The journal stays, and the next call clears up.
         _logger.warning("stand-ins cannot be removed yet: %s", error)
-        return
-    _remove((stub for stub in relied_on if stub not in in_use), stock)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.sandbox.machine import REPOSITORY
 
 _HOLD = """
 import sys
+import threading
 from sandbox import stubs
 root, state = sys.argv[1:]
 with stubs.held(state, [stubs.Stub(root, root + "/.idea", None)]):
@@ -197,3 +199,40 @@ def test_git_stand_ins_need_a_repository(root: Path) -> None:
     assert not any("/.git/" in stub.path for stub in stub_candidates(str(root), None))
     (root / ".git/HEAD").touch()
     assert any("/.git/" in stub.path for stub in stub_candidates(str(root), None))
+
+
+def test_stand_in_that_others_rely_on_is_not_replaced(root: Path, state: str) -> None:
+    """Their mount is on that very folder; one of another stock must not take its name."""
+    wanted = [folder(root, ".idea"), folder(root, ".vscode")]
+    stock = f"{state}-stock"
+    with stubs.held(state, wanted, stock=stock):
+        pass
+    assert 2 == len(os.listdir(stock))
+    with stubs.held(state, wanted):
+        before = {stub.path: os.stat(stub.path).st_ino for stub in wanted}
+        with stubs.held(state, wanted, stock=stock) as held:
+            assert tuple(wanted) == held
+            assert before == {stub.path: os.stat(stub.path).st_ino for stub in wanted}
+
+
+def test_who_enters_while_another_leaves_has_all_stand_ins(root: Path, state: str) -> None:
+    """What is just being removed is never taken for the user's own."""
+    wanted = tuple(folder(root, f".{number}") for number in range(16))
+    missing: list[object] = []
+
+    def come_and_go(stock: str | None) -> None:
+        for _ in range(100):
+            with stubs.held(state, wanted, stock=stock) as held:
+                if held != wanted or not all(os.path.isdir(stub.path) for stub in wanted):
+                    missing.append(held)
+
+    threads = [
+        threading.Thread(target=come_and_go, args=(stock,), name=f"stand-ins-{stock}")
+        for stock in (None, f"{state}-stock", None)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == missing
+    assert [] == list(root.iterdir())
