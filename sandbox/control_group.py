@@ -8,7 +8,9 @@ Where no such group can be made, the reason is told by `probe`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+from collections.abc import Callable
 
 import attrs
 
@@ -17,7 +19,9 @@ from sandbox.errors import SetupError
 _PREFIX = "sandbox-"
 # bwrap, the first process inside, and one that is just being replaced.
 _OWN_PROCESSES = 3
-_ATTEMPTS = 3
+_ATTEMPTS = 10
+# What the system says of a group that was removed: before it was opened, and after that.
+_GONE = (errno.ENOENT, errno.ENODEV)
 _MEMBERSHIP = "/proc/self/cgroup"
 _MOUNTS = "/proc/self/mountinfo"
 
@@ -42,12 +46,7 @@ class ControlGroup:
         Raises:
             OSError: it cannot be made.
         """
-        os.mkdir(self.path)
-        try:
-            _write(os.path.join(self.path, "pids.max"), self.most)
-        except OSError:
-            os.rmdir(self.path)
-            raise
+        _again_while_gone(self._make)
 
     def add(self, pid: int) -> None:
         """
@@ -56,13 +55,22 @@ class ControlGroup:
         Raises:
             OSError: that cannot be done.
         """
-        for _ in range(_ATTEMPTS):
-            # Another server, in another namespace of processes, does not see that we live, and
-            # may take it for one that was left; with a process in it, it is safe.
+
+        def join() -> None:
+            if not os.path.isdir(self.path):
+                self._make()
+            _write(os.path.join(self.path, "cgroup.procs"), pid)
+
+        _again_while_gone(join)
+
+    def _make(self) -> None:
+        os.mkdir(self.path)
+        try:
+            _write(os.path.join(self.path, "pids.max"), self.most)
+        except OSError:
             with contextlib.suppress(FileNotFoundError):
-                return _write(os.path.join(self.path, "cgroup.procs"), pid)
-            self.make()
-        return _write(os.path.join(self.path, "cgroup.procs"), pid)
+                os.rmdir(self.path)
+            raise
 
     def remove(self) -> None:
         """
@@ -208,6 +216,22 @@ def _words(path: str) -> list[str]:
             return file.read().split()
     except OSError:
         return []
+
+
+def _again_while_gone(step: Callable[[], None]) -> None:
+    """
+    Do a step with an empty group, which may be removed at any moment of it.
+
+    Another server, in another namespace of processes, does not see that we live, and may take
+    it for one that was left; with a process in it, it is safe.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return step()
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+    return step()
 
 
 def _write(path: str, number: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -166,6 +168,35 @@ def test_group_that_somebody_removed_is_made_again() -> None:
         assert str(child.pid) == Path(group.path, "cgroup.procs").read_text().strip()
         assert "8" == Path(group.path, "pids.max").read_text().strip()
     control_group.sweep(control_group.here())
+    group.remove()
+
+
+@needs_place
+def test_group_that_is_removed_at_any_moment_is_made_and_joined() -> None:
+    """By a server in a container that starts over and over again."""
+    place = control_group.here()
+    assert place.parent is not None
+    over = threading.Event()
+
+    def remove_all() -> None:
+        while not over.is_set():
+            for name in _groups(os.getpid()):
+                with contextlib.suppress(OSError):
+                    os.rmdir(os.path.join(str(place.parent), name))
+
+    remover = threading.Thread(target=remove_all, name="remover")
+    remover.start()
+    try:
+        with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
+            for _ in range(200):
+                group = control_group.make(5, place)
+                assert group is not None
+                group.add(child.pid)
+                assert str(child.pid) == Path(group.path, "cgroup.procs").read_text().strip()
+    finally:
+        over.set()
+        remover.join()
+    control_group.sweep(place)
     group.remove()
 
 
