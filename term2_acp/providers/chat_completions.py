@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 import openai
-from openai.types.chat import ChatCompletionChunk
-from openai.types.shared_params import ReasoningEffort
 
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.model import ModelRequest, ProviderError
@@ -43,7 +41,7 @@ data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],\
 """
 
 
-class ChatCompletionsProvider(VendorProvider[ChatCompletionChunk, ChatVariant]):
+class ChatCompletionsProvider(VendorProvider[object, ChatVariant]):
     """
     A `Provider` of kind `openai-compatible`; may be used from any thread.
 
@@ -98,27 +96,30 @@ class ChatCompletionsProvider(VendorProvider[ChatCompletionChunk, ChatVariant]):
 
     def send(
         self, request: ModelRequest, exchange: Exchange, variant: ChatVariant
-    ) -> openai.Stream[ChatCompletionChunk]:
+    ) -> openai.Stream[object]:
         """See `VendorProvider.send`."""
         client = self._client(exchange, self._connections.timeout)
         body: dict[str, Any] = {
+            "model": request.model,
             "messages": replace_in_value(chat_messages(request, self.name, variant)),
+            "stream": True,
             **self._cache_marks(request.model),
         }
+        if variant.usage_option:
+            body["stream_options"] = {"include_usage": True}
+        if request.effort:
+            body["reasoning_effort"] = request.effort
         if request.tools:
             body["tools"] = replace_in_value(chat_tools(request.tools))
-        return client.chat.completions.create(
-            model=request.model,
-            # What is in the vendor's format already would be walked through for nothing, which
-            # takes longer than all the rest where the conversation is long.
-            messages=[],
-            extra_body=body,
-            reasoning_effort=cast("ReasoningEffort", request.effort)
-            if request.effort
-            else openai.omit,
+        # The SDK's way to a method without its types, which would be built for nothing: the
+        # body is in the vendor's format already, and `ChatEvents` reads JSON.
+        return client.post(
+            "/chat/completions",
+            cast_to=object,
+            body=body,
+            options={"headers": keyless_headers(self._service) or {}},
             stream=True,
-            stream_options={"include_usage": True} if variant.usage_option else openai.omit,
-            extra_headers=keyless_headers(self._service),
+            stream_cls=openai.Stream[object],
         )
 
     def _cache_marks(self, model: str) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 The stream of a Chat Completions request as events of the loop.
 
 Servers differ in how they number and name parallel calls, in where they put
-reasoning, and in what they leave out; nothing of a chunk is taken for granted.
+reasoning, and in what they leave out; nothing of a chunk is taken for granted. So it is
+read as the JSON that it is: the SDK's types would not be relied on, and to build them
+takes most of the time of a chunk.
 """
 
 from __future__ import annotations
@@ -12,8 +14,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
-from openai.types.chat import ChatCompletionChunk
-from openai.types.chat.chat_completion_chunk import Choice, ChoiceDelta, ChoiceDeltaToolCall
 
 from term2_acp.agent.model import (
     Finish,
@@ -79,18 +79,24 @@ class ChatEvents:
         """Whether nothing more can come that matters."""
         return self.finished and self._usage is not None
 
-    def read(self, chunk: ChatCompletionChunk) -> Iterator[ModelEvent]:
-        """Take the next chunk."""
-        self._take_usage(chunk.usage)
-        # Typed as a list, but some servers send `null`.
-        choices: object = chunk.choices
+    def read(self, chunk: Any) -> Iterator[ModelEvent]:
+        """
+        Take the next chunk, as JSON.
+
+        Raises:
+            AttributeError: it is no object.
+        """
+        self._take_usage(chunk.get("usage"))
+        # Some servers send `null`.
+        choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
-            if not isinstance(choice, Choice) or choice.index:
+            if not isinstance(choice, dict) or choice.get("index"):
                 continue
-            self._take_usage(getattr(choice, "usage", None))
-            if isinstance(choice.delta, ChoiceDelta):
-                yield from self._delta(choice.delta)
-            self._take_finish(choice)
+            self._take_usage(choice.get("usage"))
+            delta = choice.get("delta")
+            if isinstance(delta, dict):
+                yield from self._delta(delta)
+            self._take_finish(choice.get("finish_reason"))
 
     def end(self, *, fresh: bool) -> Iterator[ModelEvent]:
         """What is known once the stream is over; only for an answer that is `finished`."""
@@ -114,38 +120,41 @@ class ChatEvents:
         return FinishReason.TOOL_CALLS if self._calls else FinishReason.STOP
 
     def _take_usage(self, usage: Any) -> None:
-        # Of a known type, or whatever else a server put there.
+        # Most chunks have none; some servers put other things there.
+        if not isinstance(usage, dict):
+            return
         read = _count(usage, "prompt_tokens")
         written = _count(usage, "completion_tokens")
         if read or written:
-            details = _member(usage, "prompt_tokens_details")
+            details = usage.get("prompt_tokens_details")
             cached = _count(details, "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
             self._usage = Usage(read, written, cached)
 
-    def _take_finish(self, choice: Choice) -> None:
+    def _take_finish(self, reason: Any) -> None:
         # Not every server keeps to the words of the format.
-        reason: object = choice.finish_reason
         if isinstance(reason, str) and reason:
             self._finish = reason.lower()
 
-    def _delta(self, delta: ChoiceDelta) -> Iterator[ModelEvent]:
+    def _delta(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         yield from self._thoughts(delta)
-        content: object = delta.content
+        content = delta.get("content")
         if isinstance(content, list):
             yield from self._parts(content)
         elif isinstance(content, str) and content:
             yield TextDelta(content)
-        if isinstance(delta.refusal, str) and delta.refusal:
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:
             self._refused = True
-            yield TextDelta(delta.refusal)
-        for piece in delta.tool_calls or ():
-            if isinstance(piece, ChoiceDeltaToolCall):
+            yield TextDelta(refusal)
+        pieces = delta.get("tool_calls")
+        for piece in pieces if isinstance(pieces, list) else ():
+            if isinstance(piece, dict):
                 yield from self._call(piece)
 
-    def _thoughts(self, delta: ChoiceDelta) -> Iterator[ModelEvent]:
+    def _thoughts(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         shown = False
         for field in ("reasoning_content", "reasoning"):
-            text = getattr(delta, field, None)
+            text = delta.get(field)
             if not isinstance(text, str):
                 continue
             # Also empty: that a server has the field says that it wants it back.
@@ -154,7 +163,7 @@ class ChatEvents:
             if text and not shown:
                 shown = True
                 yield ThoughtDelta(text)
-        details = getattr(delta, "reasoning_details", None)
+        details = delta.get("reasoning_details")
         for detail in details if isinstance(details, list) else ():
             if isinstance(detail, dict):
                 self._take_detail(detail)
@@ -186,15 +195,17 @@ class ChatEvents:
             elif value is not None:
                 last[key] = value
 
-    def _call(self, piece: ChoiceDeltaToolCall) -> Iterator[ModelEvent]:
-        name = _text(_member(piece.function, "name"))
-        arguments = _arguments(_member(piece.function, "arguments"))
-        # Typed as a number, but some servers leave it out.
-        key: object = piece.index
+    def _call(self, piece: dict[str, Any]) -> Iterator[ModelEvent]:
+        function = piece.get("function")
+        known = function if isinstance(function, dict) else {}
+        name, arguments = _text(known.get("name")), _arguments(known.get("arguments"))
+        # Some servers leave it out.
+        key = piece.get("index")
         number = key if isinstance(key, int) else None
-        call = self._known(number, _text(piece.id), name, arguments)
+        call_id = _text(piece.get("id"))
+        call = self._known(number, call_id, name, arguments)
         if call is None:
-            call = _Call(number, _text(piece.id), name)
+            call = _Call(number, call_id, name)
             self._calls.append(call)
             index = len(self._calls) - 1
             yield ToolCallDelta(index, call_id=call.call_id, name=name, arguments=arguments)
@@ -202,7 +213,7 @@ class ChatEvents:
             index = self._calls.index(call)
             first_name = "" if call.name else name
             call.name = call.name or name
-            call.call_id = call.call_id or _text(piece.id)
+            call.call_id = call.call_id or call_id
             if first_name or arguments:
                 yield ToolCallDelta(index, name=first_name, arguments=arguments)
         call.arguments += arguments
@@ -239,10 +250,6 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _member(owner: object, name: str) -> object:
-    return owner.get(name) if isinstance(owner, dict) else getattr(owner, name, None)
-
-
 def _count(owner: object, name: str) -> int:
-    value = _member(owner, name)
+    value = owner.get(name) if isinstance(owner, dict) else None
     return value if isinstance(value, int) and value > 0 else 0

@@ -194,6 +194,7 @@ def test_a_key_from_a_file_may_end_with_a_newline(service):
 def test_no_key_is_sent_where_there_is_none(service, monkeypatch):
     """Without a key no vendor's variable is taken instead."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-meant-for-you")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-not-meant-for-you")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-meant-for-you")
     service.step(text="Hi")
     service.ask(api_key=None, api_key_env=None)
@@ -207,6 +208,7 @@ def test_the_headers_of_the_vendor_go_nowhere_else(service, monkeypatch):
         monkeypatch.setenv(f"{vendor}_CUSTOM_HEADERS", "X-Gateway: secret\nAuthorization: other")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-secret")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-admin-secret")
     service.step(text="Hi")
     service.ask()
     sent = service.server.requests[0].headers
