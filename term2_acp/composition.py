@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from term2_acp import diagnostics
+from term2_acp import diagnostics, memory
 from term2_acp.agent.calls import Surroundings
 from term2_acp.agent.loop import AgentLoop, LoopSettings
 from term2_acp.agent.ports import CallPlan
@@ -109,10 +109,16 @@ class _Core:
             client=self._client,
             redactor=self._redactor,
         )
-        return Session(record, store, self._sink, surroundings, shell.close)
+
+        def release() -> None:
+            shell.close()
+            memory.give_back()
+
+        return Session(record, store, self._sink, surroundings, release)
 
     def warm_up(self) -> None:
         """Load what a turn needs; called when a session was opened and that was answered."""
+        memory.bound_heaps()
         self._loader.warm_up()
         self._tools.load()
 

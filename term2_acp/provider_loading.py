@@ -7,6 +7,7 @@ import logging
 import threading
 from typing import Any, Protocol, cast
 
+from term2_acp import memory
 from term2_acp.agent.cancel import CancelToken
 from term2_acp.agent.model import ProviderError
 from term2_acp.agent.ports import Provider
@@ -106,6 +107,8 @@ class ProviderLoader:
             # What failed for want of something is tried again by the next prompt.
             self._started = self._done = self._provider is not None
             self._changed.notify_all()
+        if self._provider is not None:
+            memory.keep_what_is_loaded()
 
     def _wake(self) -> None:
         with self._changed:

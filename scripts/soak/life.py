@@ -17,7 +17,7 @@ from soak.tab import ANSWER_S, Known, Tab
 
 _END_S = 5.0
 _BUSY_MACHINE_S = 10.0
-_MEMORY_MIB = 96
+_MEMORY_MIB = 24
 # Pools keep their threads for ten seconds.
 _SETTLE_S = 25.0
 _STEP_S = 0.25
