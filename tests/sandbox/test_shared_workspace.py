@@ -56,7 +56,8 @@ def test_another_command_leaves_the_guards_of_this_one_in_place(
     thread = threading.Thread(
         target=lambda: ended.append(
             waiting.run(timeout_s=_TIMEOUT_S, on_output=lambda _: started.set())
-        )
+        ),
+        name="first-command",
     )
     thread.start()
     try:
