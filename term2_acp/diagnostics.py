@@ -74,6 +74,8 @@ def redact_by(redact: Callable[[str], str]) -> None:
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _Handler):
             handler.redact = redact
+            if isinstance(handler.formatter, JsonFormatter):
+                handler.formatter.redact = redact
 
 
 class _Handler(logging.Handler):

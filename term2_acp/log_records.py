@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Callable
 
 _MAX_TEXT = 4000
 
@@ -14,8 +15,11 @@ class JsonFormatter(logging.Formatter):
     One object a record: `at` (RFC 3339, UTC), `level`, `logger`, `pid`, `thread`, `message`.
 
     `traceback` is there where there is one. Long texts lose their middle, so that a
-    line stays below what is written at once and is always whole JSON.
+    line stays below what is written at once and is always whole JSON. Before that they pass
+    `redact`: half a credential is not recognised.
     """
+
+    redact: Callable[[str], str] = str
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line."""
@@ -25,10 +29,10 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "pid": record.process,
             "thread": record.threadName,
-            "message": _shortened(record.getMessage()),
+            "message": _shortened(self.redact(record.getMessage())),
         }
         if record.exc_info:
-            line["traceback"] = _shortened(self.formatException(record.exc_info))
+            line["traceback"] = _shortened(self.redact(self.formatException(record.exc_info)))
         return json.dumps(line, ensure_ascii=False)
 
 

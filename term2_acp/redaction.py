@@ -6,9 +6,11 @@ All of it is linear in the text: it runs on every piece of output, of any size.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
+import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +20,10 @@ from term2_acp.dotenv import is_dotenv, secret_values
 MARKER = "[REDACTED]"
 MIN_LENGTH = 8
 """Shorter values of secret-looking variables are too common as ordinary text."""
+UNBROKEN = string.ascii_letters + string.digits + "_+/=.~-"
+"""Credentials are made of these: no text is cut within a run of them (`tools.bounds`)."""
+CUT = "…"
+"""Stands where the rest of a text was cut off."""
 
 _NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _PATH = re.compile(r"(?:~|\.{0,2})/|[A-Za-z]:\\")
@@ -51,6 +57,7 @@ _SHAPES = {
 _JWT = "eyJ"
 _PREFIXES = (*_SHAPES, _JWT)
 _TOKENS = {word: re.compile(re.escape(word) + rest) for word, rest in _SHAPES.items()}
+_IS_UNBROKEN = re.compile(f"[{re.escape(UNBROKEN)}]*")
 _IN_LINE = re.compile(r"[^\r\n]+")
 # Names in stylesheets and packages begin like these keys, but are not random.
 _JUDGED = "sk-"
@@ -87,12 +94,16 @@ class Redactor:
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         variables = os.environ if environment is None else environment
         found = {value.strip() for name, value in variables.items() if _is_secret(name, value)}
-        found |= {json.dumps(value, ensure_ascii=False)[1:-1] for value in found}
+        # As a JSON text and as Python's own messages would have it.
+        for escaped in (functools.partial(json.dumps, ensure_ascii=False), repr):
+            found |= {escaped(value)[1:-1] for value in set(found)}
         self._set(found)
 
     def _set(self, values: set[str]) -> None:
         # The longest first: one value may begin with another.
         self._values = tuple(sorted(values, key=len, reverse=True))
+        # Those that a cut may go through.
+        self._breakable = tuple(v for v in self._values if not _IS_UNBROKEN.fullmatch(v))
 
     def text(self, text: str) -> str:
         """The text with every secret replaced by `MARKER`."""
@@ -102,13 +113,12 @@ class Redactor:
         """
         The text of a file without the secrets that a part of it would not show as such.
 
-        These are private keys and other secrets of several lines, and in a `.env` file the
+        These are private keys, secrets of several lines or words, and in a `.env` file the
         values whose names say that they are secret. There are as many lines as before.
         """
         spans = list(_private_keys(text))
-        for value in self._values:
-            if "\n" in value:
-                spans += _occurrences(text, value)
+        for value in self._breakable:
+            spans += _occurrences(text, value)
         if is_dotenv(path):
             spans += secret_values(text, _is_secret)
         lines = (
@@ -178,6 +188,8 @@ class Redactor:
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         for value in self._values:
             yield from _occurrences(text, value)
+        for value in self._breakable:
+            yield from _cut_off(text, value)
         yield from _private_keys(text)
         for prefix, shape in _TOKENS.items():
             if prefix in text:
@@ -259,6 +271,16 @@ def _occurrences(text: str, value: str) -> Iterator[tuple[int, int]]:
     while start >= 0:
         yield start, start + len(value)
         start = text.find(value, start + len(value))
+
+
+def _cut_off(text: str, value: str) -> Iterator[tuple[int, int]]:
+    """Where a text was cut off within the value."""
+    at = text.find(CUT)
+    while at >= 0:
+        length = _overlap(text[max(at - len(value), 0) : at], value)
+        if length >= MIN_LENGTH:
+            yield at - length, at
+        at = text.find(CUT, at + 1)
 
 
 def _private_keys(text: str) -> Iterator[tuple[int, int]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import codecs
 import re
-import string
 
 import attrs
+
+from term2_acp.redaction import CUT, UNBROKEN
 
 RESULT_LIMIT = 60_000
 """The most characters that a tool tells the model."""
@@ -24,7 +25,6 @@ _CONTINUATION = range(0x80, 0xC0)
 # How far from where it should be a text is cut rather than next to a blank or a quote.
 _FARTHEST = 200
 _BREAK = re.compile(r"[\s\"'`]")
-_RUN = string.ascii_letters + string.digits + "_+/=.~-"
 _LARGEST_ECHOED = 10**20
 
 
@@ -43,9 +43,9 @@ def cut_before(text: str, position: int) -> int:
     near = [found.end() for found in _BREAK.finditer(text, start, position)]
     if near:
         return near[-1]
-    if text[position] not in _RUN:
+    if text[position] not in UNBROKEN:
         return position
-    return len(text[:position].rstrip(_RUN))
+    return len(text[:position].rstrip(UNBROKEN))
 
 
 def cut_after(text: str, position: int) -> int:
@@ -55,7 +55,7 @@ def cut_after(text: str, position: int) -> int:
 
 def clipped(text: str, limit: int) -> str:
     """Return `text`, or if it is longer than `limit` characters its front and an ellipsis."""
-    return text if len(text) <= limit else text[: cut_before(text, limit - 1)] + "…"
+    return text if len(text) <= limit else text[: cut_before(text, limit - 1)] + CUT
 
 
 def safe_line(text: str) -> str:

@@ -14,6 +14,8 @@ from enum import StrEnum
 
 import attrs
 
+from term2_acp.tools.bounds import clipped
+
 _RANGES = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _GIT_HEADER = re.compile(r"(?:diff --git|index|new file mode|deleted file mode|(?:old|new) mode) ")
 _SHOWN = 60
@@ -101,7 +103,7 @@ def parse_diff(diff: str) -> tuple[Hunk, ...]:
         elif line[0] == "\\" and draft.lines:
             draft.unended[draft.lines[-1].mark] = len(draft.lines)
         else:
-            shown = repr(line if len(line) <= _SHOWN else line[:_SHOWN] + "…")
+            shown = repr(clipped(line, _SHOWN))
             raise DiffError(
                 f"line {number} is no line of a diff: {shown}; each must begin with a space, "
                 "+ or -, or with @@ between hunks"

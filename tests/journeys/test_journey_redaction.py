@@ -204,3 +204,30 @@ def test_a_secret_split_over_chunks_of_a_model_reaches_the_tool_alone(home, star
         assert_nowhere(client, home, SECRET)
         client.wait_for(lambda: "what is" in client.stderr, "the fault on stderr")
         assert SECRET not in client.stderr
+
+
+def test_a_secret_that_a_cut_goes_through_is_told_nowhere_in_part(start, project, home):
+    """Lines of a search, wrong values and wrong lines of a diff are shown as far as they fit."""
+    words, token = "correct horse 7 battery staple", "ghp_" + "a1B2" * 9
+    client = start(SERVICE_PASSWORD=words)
+    client.initialize()
+    client.permissions.allow_all()
+    (project / "long.txt").write_text(f"needle {words * 40}\n")
+    turn = client.run(
+        client.new_session(project),
+        code(
+            f"words, token = {words[::-1]!r}[::-1], {token[::-1]!r}[::-1]\n"
+            "wrong = [dict(type='update_file', path='a', diff='x' * 40 + ' ' + token)]\n"
+            "for name, given in [\n"
+            "    ('grep', dict(pattern='needle')),\n"
+            "    ('shell', dict(command='true', sandbox=words * 9)),\n"
+            "    ('shell', dict(command='true', timeout_s='x' * 40 + words)),\n"
+            "    ('apply_patch', dict(operations=wrong)),\n"
+            "]:\n"
+            "    try: print(getattr(tools, name)(**given))\n"
+            "    except ToolFailed as failed: print(failed)\n"
+        ),
+    )
+    assert [call["status"] for call in turn.calls[1:]] == ["completed", *["failed"] * 3]
+    assert MARKER in texts(turn)[1]
+    assert_nowhere(client, home, words[:15], words[-13:], token[:12], token[-12:])

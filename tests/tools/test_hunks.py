@@ -95,3 +95,10 @@ class TestWhatIsRefused:
         """Nothing is guessed."""
         with pytest.raises(DiffError, match=told):
             parse_diff(diff)
+
+    def test_a_wrong_line_is_not_cut_within_a_word(self) -> None:
+        """It may be a credential, half of which would not be recognised."""
+        token = "ghp_" + "a1B2" * 9
+        with pytest.raises(DiffError, match="no line of a diff") as raised:
+            parse_diff(f"key: {'x' * 30} {token}\n")
+        assert "ghp_" not in str(raised.value)

@@ -167,3 +167,27 @@ def test_a_key_that_never_ends_is_dropped_and_the_rest_is_shown(redactor):
     assert shown.startswith(b"before\n[REDACTED]")
     assert shown.endswith(b"!! after\n")
     assert b"MIIE" not in shown
+
+
+WORDS = "correct horse 7 battery staple"
+
+
+@pytest.mark.parametrize("kept", [8, 15, 16, 29])
+def test_the_beginning_of_a_secret_that_was_cut_off_is_replaced(kept):
+    """A cut may go through a secret of several words; what is left of it is half of it."""
+    redactor = Redactor({"MY_PASSWORD": WORDS})
+    assert redactor.text(f"must be {WORDS[:kept]}…, not") == f"must be {MARKER}…, not"
+    assert redactor.text("so correct… and correct horses…") == "so correct… and correct horses…"
+
+
+def test_a_secret_of_several_words_is_replaced_in_a_file_before_it_is_cut():
+    """A line of a search shows only a part of what it is in."""
+    redactor = Redactor({"MY_PASSWORD": WORDS})
+    assert redactor.file("a.txt", f"1\n2 {WORDS} 3\n") == f"1\n2 {MARKER} 3\n"
+
+
+def test_a_secret_is_found_as_python_writes_it():
+    """Errors name what is wrong with quotes and escapes of their own."""
+    secret = "pa\"ss\\wo'rd$9"
+    redactor = Redactor({"MY_SECRET": secret})
+    assert redactor.text(f"not {secret!r}") == f"not '{MARKER}'"
