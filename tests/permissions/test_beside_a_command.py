@@ -97,3 +97,26 @@ class command_that_waits:  # noqa: N801  used like a function
 
     def __exit__(self, *_error):
         self._thread.join(60)
+
+
+def test_a_command_keeps_the_guards_of_one_that_runs_in_another_session(stage):
+    """Both have run commands before; neither gets out, and nothing is left in the workspace."""
+    work = stage.folder("shared")
+    runs, other = stage.client.new_session(work), stage.client.new_session(work)
+    for session in (runs, other):
+        stage.play(session, Call.of("shell", command="true"), answers="approve")
+    wait = (
+        "echo started; while [ ! -e go ]; do sleep 0.02; done; rm go;"
+        " mkdir -p .vscode/made .idea/made; echo x > .bashrc; true"
+    )
+    with command_that_waits(stage, runs, wait) as command:
+        stage.chat.step(ScriptedStep(calls=(Call.of("shell", command="true"),)))
+        stage.chat.step(ScriptedStep(text="Done."))
+        stage.chat.step(ScriptedStep(text="Done."))
+        turn = stage.client.run(other, "Run it.", 60)
+        assert [call["status"] for call in turn.calls] == ["completed"]
+        (work / "go").touch()
+        command.join(60)
+    told = "".join(str(update.body) for update in stage.client.updates(runs))
+    assert "put back" not in told
+    assert list(work.iterdir()) == []
