@@ -105,11 +105,21 @@ class Audit:
                     _displace(os.path.basename(path), parent)
                     os.symlink(target, os.path.basename(path), dir_fd=parent)
         for path, root in self._absent:
-            if os.path.lexists(path):
+            if os.path.lexists(path) and not self._was_only_moved(path, root):
                 changed.append(path)
                 with contextlib.suppress(OSError), paths.parent_descriptor(path, root) as parent:
                     _displace(os.path.basename(path), parent)
         return tuple(changed)
+
+    def _was_only_moved(self, path: str, root: str) -> bool:
+        """Whether what is there now was mounted elsewhere: then it is what it was before."""
+        with contextlib.suppress(OSError), paths.Parents() as parents:
+            now = os.lstat(path)
+            for seen in self._mounted:
+                if os.path.samestat(now, seen.status):
+                    moved = attrs.evolve(seen, path=path, root=root)
+                    return not _was_replaced(moved, parents)
+        return False
 
     def close(self) -> None:
         """Let the descriptors go."""

@@ -52,7 +52,9 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
         # Each time anew: what was there at first may have been another's stand-in.
         candidates = protected.stub_candidates(policy.workspace, policy.link)
         with stubs.held(policy.state_dir, candidates, stock=policy.folders.stock) as stand_ins:
-            found = protected.survey(policy.workspace, policy.link, policy.nested)
+            found = protected.survey(
+                policy.workspace, policy.link, policy.nested, policy.tracker.look()
+            )
             planned = mounts.arrange(layout.gather(policy, found, stand_ins))
             before = audit.Audit.take(found)
             try:

@@ -18,15 +18,6 @@ _SHOW_MOUNTS = 'mapfile mounts </proc/self/mountinfo && printf %s "${mounts[@]}"
 # goes on, and ends in order at the gate, which waits for the same server.
 TIE = b"--die-with-parent\0"
 
-# Runs first inside: sets the limits (outside they would count all processes of the
-# user), shows the mounts, and starts the command only when told to. When the server
-# dies before that, `read` fails and nothing ran.
-_GATE = (
-    "ulimit -c 0 && ulimit -f {file_blocks} && ulimit -n {open_files} && ulimit -u {processes}"
-    " && mapfile mounts </proc/self/mountinfo && printf '\\0' && printf %s \"${{mounts[@]}}\""
-    " && printf '\\0' && read -r go && exec </dev/null && exec {bash} -c \"$1\""
-)
-
 
 def options(
     mounts: Iterable[Mount], *, directory: str, seccomp_fd: int, status_fd: int

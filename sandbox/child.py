@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -21,6 +22,7 @@ from sandbox.supervision import GRACE_S
 from sandbox.watchdog import Watchdog
 
 _LARGEST_STATUS = 64 * 1024
+_TOO_LONG = "a command has at most 128 KiB; write it to a file in the workspace and run that"
 
 
 @attrs.define
@@ -101,6 +103,8 @@ class Child:
                 )
                 exited = _open_started(process, watchdog, leash, group)
             except (OSError, ValueError) as error:
+                if isinstance(error, OSError) and error.errno == errno.E2BIG:
+                    raise SetupError("the command is too long", _TOO_LONG) from error
                 raise SetupError.from_os_error("bubblewrap could not be started", error) from error
             kept.pop_all()
         return cls(output, exited, status, go_write, process, watchdog)

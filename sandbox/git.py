@@ -59,7 +59,7 @@ def resolve_link(workspace: str, *, never: Iterable[str] = ()) -> GitLink | None
         nested = os.path.dirname(named) == os.path.join(common, "worktrees")
         back = _read_pointer(os.path.join(named, "gitdir"), "", named)
         checked = nested and back == dot_git
-    if not checked or not _is_repository(common):
+    if not checked or not is_repository(common):
         return None
     writable = _writable_parts(named, common, workspace)
     if any(paths.is_within(barred, part) for barred in never for part in writable):
@@ -123,7 +123,8 @@ def _core_worktree(config: str) -> str | None:
     return found
 
 
-def _is_repository(path: str) -> bool:
+def is_repository(path: str) -> bool:
+    """Whether `path` looks to git like a git directory."""
     return os.path.isfile(os.path.join(path, "HEAD")) and all(
         os.path.isdir(os.path.join(path, name)) for name in ("objects", "refs")
     )

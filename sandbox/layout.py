@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sandbox import paths, private, surroundings
 from sandbox.errors import SetupError
@@ -46,7 +46,7 @@ def gather(policy: Policy, found: Survey, stand_ins: Iterable[Stub]) -> Layout:
         writable=policy.writable,
         read_only=tuple(path for path, _ in found.read_only),
         file_stand_ins=_in_place_of_files(policy, stand_ins),
-        pins=found.pins,
+        pins=tuple(sorted({*found.pins, *_around(policy, masked)})),
         masked_files=tuple(p for p, kind in masked.items() if kind not in (None, stat.S_IFDIR)),
         masked_folders=tuple(path for path, kind in masked.items() if kind == stat.S_IFDIR),
     )
@@ -59,6 +59,21 @@ def _is_in_reach(path: str) -> bool:
             os.access(path, right, effective_ids=True) for right in (os.R_OK, os.W_OK, os.X_OK)
         )
     return False
+
+
+def _around(policy: Policy, masked: Mapping[str, int | None]) -> set[str]:
+    """
+    The folders in writable ones around what is to be masked.
+
+    Renamed, they would take it with them, out of the next call's mask.
+    """
+    return {
+        folder
+        for path, kind in masked.items()
+        for root in policy.writable
+        if kind is not None
+        for folder in paths.ancestors(path, root)
+    }
 
 
 def _in_place_of_files(policy: Policy, stand_ins: Iterable[Stub]) -> tuple[str, ...]:

@@ -48,6 +48,6 @@ def gated(command: str, limits: Limits, *, report: str) -> list[str]:
     gate = (
         f"ulimit -c 0 && ulimit -f {limits.file_bytes // 1024} && ulimit -n {limits.open_files}"
         f" && ulimit -u {limits.processes} && printf '\\0' && {report} && printf '\\0'"
-        f' && read -r go && exec </dev/null && exec {BASH} -c "$1"'
+        f' && read -r go && exec </dev/null && exec {BASH} -c -- "$1"'
     )
     return [BASH, "-c", gate, BASH, command]

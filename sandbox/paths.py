@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import Self
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# As the kernel.
+_MOST_LINKS = 40
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -39,6 +41,36 @@ def ancestors(path: str, root: str) -> list[str]:
 def is_real(path: str) -> bool:
     """Whether `path` exists and no component of it is a symlink."""
     return os.path.lexists(path) and os.path.realpath(path) == path
+
+
+def follow(path: str) -> tuple[tuple[str, ...], str | None]:
+    """
+    The symlinks on the way to where `path` leads, and that place, which need not exist.
+
+    No place where they lead nowhere: round in a circle, or on for longer than the kernel follows.
+    """
+    met: dict[str, None] = {}
+    current, pending = "/", path.split("/")[::-1]
+    followed = 0
+    while pending:
+        name = pending.pop()
+        if name in ("", "."):
+            continue
+        step = os.path.dirname(current) if name == ".." else os.path.join(current, name)
+        if name == ".." or kind(step) != stat.S_IFLNK:
+            current = step
+            continue
+        met[step] = None
+        followed += 1
+        try:
+            target = os.readlink(step)
+        except OSError:
+            return tuple(met), None
+        if followed > _MOST_LINKS:
+            return tuple(met), None
+        current = "/" if target.startswith("/") else current
+        pending += target.split("/")[::-1]
+    return tuple(met), current
 
 
 def kind(path: str) -> int | None:

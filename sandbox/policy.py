@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -26,6 +27,7 @@ from sandbox.git import GitLink, resolve_link
 from sandbox.limits import Limits
 from sandbox.private import PrivateFolders
 from sandbox.readable import Readable
+from sandbox.tracking import Tracker
 
 _KERNEL_FOLDERS = ("/dev", "/proc", "/sys")
 _TMP_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108  the names that are bound over, not used
@@ -48,6 +50,7 @@ class Policy:
         link: the checked git directory behind a `.git` file.
         ignored: the text of the user's own git ignore file.
         nested: protected paths below the top level that existed at the start.
+        tracker: finds those again when their folder was moved.
         environment: the whole environment of a command.
         python: the running interpreter, as a path that is valid inside.
         limits: resource limits.
@@ -64,6 +67,7 @@ class Policy:
     link: GitLink | None
     ignored: bytes
     nested: tuple[str, ...]
+    tracker: Tracker = attrs.field(eq=False)
     environment: Mapping[str, str]
     python: str
     limits: Limits
@@ -107,43 +111,53 @@ class Policy:
         homes = surroundings.homes(variables)
         barred = tuple(dict.fromkeys([state, *map(os.path.realpath, hidden)]))
         _check(real, homes, barred)
-        folders = private.create(state, name)
-        stubs.sweep(state)
-        private.sweep(state)
-        group_place = control_group.here()
-        control_group.sweep(group_place)
-        settings = git_settings.read(real, variables)
-        return cls(
-            workspace=real,
-            state_dir=state,
-            folders=folders,
-            homes=homes,
-            home=homes[0] if homes else _TMP_FOLDERS[0],
-            hidden=(
-                *barred,
-                *(p for p in surroundings.credentials(variables) if not paths.is_within(p, real)),
-            ),
-            readable=(
-                *readable.tool_folders(homes),
-                *readable.python_runtime((*homes, *_TMP_FOLDERS, real, state)),
-            ),
-            link=resolve_link(real, never=(*homes, *barred)),
-            ignored=settings.ignored,
-            nested=nested.find(real),
-            environment=environment.build(
-                variables,
+        with contextlib.ExitStack() as failed:
+            folders = private.create(state, name)
+            failed.callback(folders.remove)
+            stubs.sweep(state)
+            private.sweep(state)
+            group_place = control_group.here()
+            control_group.sweep(group_place)
+            settings = git_settings.read(real, variables)
+            found = nested.find(real)
+            policy = cls(
+                workspace=real,
+                state_dir=state,
+                folders=folders,
+                homes=homes,
                 home=homes[0] if homes else _TMP_FOLDERS[0],
-                tmp=_TMP_FOLDERS[0],
-                extra={
-                    **settings.identity,
-                    **_trusted(real),
-                    **(extra_environment or {}),
-                },
-            ),
-            python=readable.python_executable(),
-            limits=limits or Limits(),
-            group_place=group_place,
-        )
+                hidden=(
+                    *barred,
+                    *(
+                        p
+                        for p in surroundings.credentials(variables)
+                        if not paths.is_within(p, real)
+                    ),
+                ),
+                readable=(
+                    *readable.tool_folders(homes),
+                    *readable.python_runtime((*homes, *_TMP_FOLDERS, real, state)),
+                ),
+                link=resolve_link(real, never=(*homes, *barred)),
+                ignored=settings.ignored,
+                nested=found,
+                environment=environment.build(
+                    variables,
+                    home=homes[0] if homes else _TMP_FOLDERS[0],
+                    tmp=_TMP_FOLDERS[0],
+                    extra={
+                        **settings.identity,
+                        **_trusted(real),
+                        **(extra_environment or {}),
+                    },
+                ),
+                python=readable.python_executable(),
+                limits=limits or Limits(),
+                group_place=group_place,
+                tracker=Tracker.follow(real, found),
+            )
+            failed.pop_all()
+        return policy
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -157,6 +171,7 @@ class Policy:
 
     def discard(self) -> None:
         """Remove the session's private folders; none of its commands may be running."""
+        self.tracker.close()
         self.folders.remove()
         control_group.sweep(self.group_place)
 

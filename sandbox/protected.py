@@ -15,8 +15,9 @@ import attrs
 
 from sandbox import paths
 from sandbox.errors import is_out_of_descriptors
-from sandbox.git import GitLink
+from sandbox.git import GitLink, is_repository
 from sandbox.stubs import Stub
+from sandbox.tracking import Moved
 
 FOLDERS = (".vscode", ".idea", ".claude", ".cursor", ".github/workflows")
 FILES = (
@@ -37,6 +38,8 @@ GIT_NAMES = ("hooks", "config", "config.worktree", "commondir", "gitdir")
 _MOST_LISTED = 16
 _MOST_LOOKED_AT = 256
 _COMMON_DIR = "commondir"
+# What makes a folder a git directory, of a module or of a worktree.
+_SIGNS_OF_GIT = ("HEAD", "gitdir")
 # An empty folder is invisible to git and easily removed again (finding F9), but where
 # git expects a file only a file has the meaning of "absent".
 _GIT_STUBS = {"hooks": None, "config": b"", "config.worktree": b"", _COMMON_DIR: b".\n"}
@@ -81,7 +84,12 @@ def stub_candidates(workspace: str, link: GitLink | None) -> tuple[Stub, ...]:
     return tuple(found)
 
 
-def survey(workspace: str, link: GitLink | None, nested: Iterable[str]) -> Survey:
+_UNMOVED = Moved((), ())
+
+
+def survey(
+    workspace: str, link: GitLink | None, nested: Iterable[str], moved: Moved = _UNMOVED
+) -> Survey:
     """
     The protected paths that exist now.
 
@@ -89,13 +97,14 @@ def survey(workspace: str, link: GitLink | None, nested: Iterable[str]) -> Surve
         workspace: real path.
         link: the checked target of a `.git` file.
         nested: further paths below the workspace, found when the session started.
+        moved: those of them whose folder has another place now.
     """
     found = _Collected()
     for name in (*FOLDERS, *FILES):
         found.add(workspace, os.path.join(workspace, name))
     dot_git = os.path.join(workspace, ".git")
     if paths.kind(dot_git) == stat.S_IFLNK:
-        found.links[dot_git] = workspace
+        found.add_links(workspace, paths.follow(dot_git)[0])
     elif paths.kind(dot_git) != stat.S_IFDIR:
         found.add(workspace, dot_git)
     for root, admin in _admin_folders(workspace, link):
@@ -104,8 +113,11 @@ def survey(workspace: str, link: GitLink | None, nested: Iterable[str]) -> Surve
     pins = {
         folder for path, root in found.read_only.items() for folder in paths.ancestors(path, root)
     }
-    for path in nested:
+    for path in (*nested, *moved.present):
         found.add(workspace, path)
+    for path in moved.gone:
+        if paths.kind(path) is None:
+            found.absent[path] = workspace
     return Survey(
         tuple(sorted(found.read_only.items())),
         tuple(sorted(pins)),
@@ -122,29 +134,44 @@ class _Collected:
     links: dict[str, str] = attrs.field(factory=dict)
     absent: dict[str, str] = attrs.field(factory=dict)
 
+    def add_links(self, root: str, met: Iterable[str]) -> None:
+        """Replacing any of a chain of links would lead elsewhere."""
+        self.links |= {link: root for link in met if paths.is_within(link, root)}
+
     def add(self, root: str, path: str) -> None:
         """Sort in `path` by what it, or the first obstacle on the way to it, is."""
         for part in (*paths.ancestors(path, root), path):
             kind = paths.kind(part)
             if kind == stat.S_IFLNK:
-                self.links[part] = root
-                target = os.path.realpath(path)
-                if paths.is_within(target, root) and target != root:
+                met, target = paths.follow(path)
+                self.add_links(root, met)
+                if target is not None and paths.is_within(target, root) and target != root:
                     here = self.absent if paths.kind(target) is None else self.read_only
                     here[target] = root
                 return
             if kind is None:
-                if os.path.basename(path) == _COMMON_DIR:
+                if part == path and _is_gits_own(path):
                     self.absent[path] = root
                 return
             if kind != stat.S_IFDIR or part == path:
                 self.read_only[part] = root
 
 
+def _is_gits_own(path: str) -> bool:
+    """Whether `path` would have a meaning for git, as its folder is a git directory."""
+    folder, name = os.path.split(path)
+    return name in GIT_NAMES and any(
+        paths.kind(os.path.join(folder, sign)) for sign in _SIGNS_OF_GIT
+    )
+
+
 def _admin_folders(workspace: str, link: GitLink | None) -> Iterator[tuple[str, str]]:
     """The git directories that commands can write, each with the writable folder around it."""
     roots = (workspace, *(link.writable if link else ()))
     named = [os.path.join(workspace, ".git")]
+    if is_repository(workspace):
+        # A bare one.
+        named.append(workspace)
     if link:
         named += [link.git_dir, link.common_dir]
     for admin in dict.fromkeys(os.path.realpath(name) for name in named):
@@ -185,7 +212,7 @@ def _members(folder: str) -> list[str] | None:
         if seen > _MOST_LOOKED_AT:
             return None
         for entry in entries:
-            if not any(paths.kind(os.path.join(entry.path, name)) for name in ("HEAD", "gitdir")):
+            if not any(paths.kind(os.path.join(entry.path, name)) for name in _SIGNS_OF_GIT):
                 pending.append(entry.path)
                 continue
             found.append(entry.path)

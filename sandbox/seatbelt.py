@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 import attrs
 
+from sandbox.git import is_repository
 from sandbox.limits import Limits, gated
 from sandbox.policy import Policy
 from sandbox.protected import FILES, FOLDERS, GIT_NAMES
@@ -178,11 +179,14 @@ def _any_case(name: str) -> str:
 
 
 def _git_admin(policy: Policy, names: _Parameters) -> list[str]:
-    if policy.link is None:
-        return []
-    folders = dict.fromkeys((policy.link.git_dir, policy.link.common_dir))
-    paths = [os.path.join(folder, name) for folder in folders for name in GIT_NAMES]
-    return [names.subpath("ADMIN", path) for path in (*paths, _dot_git(policy))]
+    folders = [policy.link.git_dir, policy.link.common_dir] if policy.link else []
+    if is_repository(policy.workspace):
+        # A bare one.
+        folders.append(policy.workspace)
+    paths = [os.path.join(folder, name) for folder in dict.fromkeys(folders) for name in GIT_NAMES]
+    if policy.link:
+        paths.append(_dot_git(policy))
+    return [names.subpath("ADMIN", path) for path in paths]
 
 
 def _pinned(policy: Policy, names: _Parameters) -> list[str]:

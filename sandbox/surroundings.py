@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
+import stat
 from collections.abc import Mapping
 
+from sandbox import paths
 from sandbox.errors import is_out_of_descriptors
 
 # Root owns these: a server run as root could read them although all capabilities are dropped.
@@ -43,6 +46,10 @@ _CREDENTIAL_VARIABLES = (
 )
 _NO_HOMES = ("/", "/bin", "/dev", "/etc", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
 _UNIX_SOCKETS = "/proc/net/unix"
+# A name may hold line ends; one that begins with @ is no file. Names can be relative.
+_SOCKET_NAME = re.compile(
+    rb"^[0-9a-f]+:(?: [0-9A-F]+){5} +\d+ ([^@].*?)(?=\n[0-9a-f]+: |\n?\Z)", re.MULTILINE | re.DOTALL
+)
 
 
 def homes(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -76,23 +83,38 @@ def unix_sockets() -> tuple[str, ...]:
     """
     Real paths of the Unix sockets that programs outside listen on.
 
-    A read-only mount does not keep anyone from connecting to one (finding F6).
-    Sockets that appear while a command runs are not among them.
+    A read-only mount does not keep anyone from connecting to one (finding F6). Not among
+    them are sockets that appear while a command runs, and those with a relative name
+    whose program works in another folder by now.
 
     Raises:
         OSError: too many files are open.
     """
     try:
         with open(_UNIX_SOCKETS, "rb") as table:
-            lines = table.read().split(b"\n")
+            text = table.read()
     except OSError as error:
         if is_out_of_descriptors(error):
             raise
         return ()
+    names = {os.fsdecode(name) for name in _SOCKET_NAME.findall(text)}
+    relative = {name for name in names if not name.startswith("/")}
+    found = names - relative
+    if relative:
+        found |= {
+            path
+            for folder in _working_folders()
+            for path in (os.path.join(folder, name) for name in relative)
+            if paths.kind(path) == stat.S_IFSOCK
+        }
+    places = (os.path.split(path) for path in found)
+    return tuple(sorted({os.path.join(os.path.realpath(folder), name) for folder, name in places}))
+
+
+def _working_folders() -> set[str]:
+    """Those of all processes of this user: where a socket with a relative name may be."""
     found = set()
-    for line in lines:
-        path = os.fsdecode(line.partition(b" /")[2])
-        if path:
-            folder, name = os.path.split("/" + path)
-            found.add(os.path.join(os.path.realpath(folder), name))
-    return tuple(sorted(found))
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(f"/proc/{pid}/cwd"))
+    return found

@@ -181,6 +181,40 @@ def test_command_starts_with_a_linked_path(machine: Machine, name: str, target: 
     assert [str(machine.workspace / name)] == ran.restored
 
 
+@pytest.mark.parametrize("links", [{"a": "b"}, {"a": "./../workspace/x/../b", "x": "y"}])
+@pytest.mark.parametrize("name", [".vscode", ".git"])
+def test_no_link_of_a_chain_can_be_replaced(
+    machine: Machine, name: str, links: dict[str, str]
+) -> None:
+    """What a protected link leads to by way of others is reached by the same way afterwards."""
+    machine.write(machine.workspace / "b/config", "mine\n")
+    machine.write(machine.workspace / "y/z", "mine\n")
+    for link, target in {**links, name: "a"}.items():
+        (machine.workspace / link).symlink_to(target)
+    machine.own()
+    machine.open_session()
+    command = "; ".join(
+        f"rm -f {link}; mkdir -p {link}; echo evil > {link}/config" for link in links
+    )
+    ran = machine.run(command)
+    assert {str(machine.workspace / link) for link in links} == set(ran.restored), ran.setup_error
+    assert "mine\n" == (machine.workspace / name / "config").read_text()
+
+
+@pytest.mark.parametrize("links", [{".envrc": ".envrc"}, {".vscode": "a", "a": ".vscode"}])
+def test_links_that_lead_in_a_circle_do_not_keep_commands_from_running(
+    machine: Machine, links: dict[str, str]
+) -> None:
+    """They stay as they are."""
+    for link, target in links.items():
+        (machine.workspace / link).symlink_to(target)
+    machine.own()
+    machine.open_session()
+    ran = machine.run(f"rm {' '.join(links)}; mkdir {' '.join(links)}; echo done")
+    assert "done\n" == ran.text, ran.setup_error
+    assert {link: os.readlink(machine.workspace / link) for link in links} == links
+
+
 def test_file_that_lost_its_mount_is_put_back(tmp_path: Path) -> None:
     """F4 for real: `git config` outside undoes the mount, and the command then writes."""
     workspace = tmp_path / "workspace"

@@ -321,3 +321,42 @@ def test_default_ignore_file_of_the_user_comes_in(machine: Machine) -> None:
     machine.write(machine.home / ".config/git/ignore", ".DS_Store\n")
     machine.open_session()
     assert "" == machine.run("touch .DS_Store; git status --short").text
+
+
+def test_absent_hooks_of_modules_and_worktrees_cannot_be_made(machine: Machine) -> None:
+    """What a command makes there is set aside when it ends, and told."""
+    machine.repository()
+    library = machine.repository(machine.base / "library")
+    machine.git("-c", "init.templateDir=", "submodule", "add", "-q", str(library), "lib")
+    machine.git("worktree", "add", "-q", str(machine.base / "tree"))
+    machine.own()
+    module, tree = machine.workspace / ".git/modules/lib", machine.workspace / ".git/worktrees/tree"
+    made = {module / "hooks", module / "config.worktree", tree / "config.worktree"}
+    assert not any(path.exists() for path in made)
+    machine.open_session()
+    ran = machine.run(
+        f"mkdir {module}/hooks && echo x > {module}/hooks/pre-commit "
+        f"&& echo x > {module}/config.worktree && echo x > {tree}/config.worktree"
+    )
+    assert {str(path) for path in made} == set(ran.restored)
+    assert not any(path.exists() for path in made)
+    ran = machine.run("git -C lib -c user.name=a -c user.email=b commit -qm more --allow-empty")
+    assert (0, []) == (ran.exit_code, ran.restored), ran.text
+
+
+def test_bare_repository_keeps_its_hooks_and_config(machine: Machine) -> None:
+    """One that is the workspace itself is protected like one in a `.git` folder."""
+    machine.git("init", "-q", "--bare", ".")
+    machine.own()
+    before = machine.snapshot(machine.workspace)
+    machine.open_session()
+    ran = machine.run(
+        "echo x > hooks/pre-receive; echo x >> config; echo x > config.worktree; "
+        "mv hooks h2; rm -f config; "
+        "git symbolic-ref HEAD refs/heads/other && git rev-parse --git-dir"
+    )
+    assert (0, ".") == (ran.exit_code, ran.text.split()[-1])
+    assert ran.text.count("Read-only") == 3, ran.text
+    after = machine.snapshot(machine.workspace)
+    head = str(machine.workspace / "HEAD")
+    assert {**before, head: (before[head][0], b"ref: refs/heads/other\n")} == after

@@ -315,13 +315,20 @@ def test_no_descriptor_is_left_open(policy: Policy) -> None:
     assert before == len(os.listdir("/proc/self/fd"))
 
 
-@pytest.mark.parametrize("command", ["x" * 200_000, "echo \0", "echo \ud800"])
-def test_command_that_cannot_be_passed_on_is_said(policy: Policy, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("x" * 200_000, "too long. To fix it: a command has at most 128 KiB"),
+        ("echo \0", "could not be started"),
+        ("echo \ud800", "could not be started"),
+    ],
+)
+def test_command_that_cannot_be_passed_on_is_said(policy: Policy, command: str, words: str) -> None:
     """Too long, a NUL, no Unicode: nothing runs and the reason is told."""
     result = Process(policy, command).run(timeout_s=30, on_output=_unexpected)
     assert result.exit_code is None
     assert result.setup_error
-    assert "could not be started" in result.setup_error
+    assert words in result.setup_error
 
 
 def test_lines_of_bwrap_are_not_taken_for_its_own(policy: Policy) -> None:
@@ -376,3 +383,10 @@ def _working_in(folder: str) -> list[str]:
         except OSError:
             continue
     return found
+
+
+@pytest.mark.parametrize("command", ["--version", "-x", "+x true"])
+def test_command_is_never_an_option_of_the_shell(policy: Policy, command: str) -> None:
+    """One that begins like an option is a command that does not exist."""
+    result, output = run(policy, command)
+    assert (127, True) == (result.exit_code, b"command not found" in output)

@@ -153,6 +153,17 @@ def test_git_directory_of_a_worktree_is_writable_without_hooks_and_config(policy
     } <= paths
 
 
+def test_bare_repository_as_workspace_keeps_hooks_and_config(policy: Policy) -> None:
+    """They lie at the top level there, where their names alone say nothing."""
+    workspace = Path(policy.workspace)
+    for name in ("objects", "refs"):
+        (workspace / name).mkdir()
+    before = {path for _, path in seatbelt.profile(policy, tag="t").parameters}
+    (workspace / "HEAD").write_text("ref: refs/heads/main\n")
+    found = {path for _, path in seatbelt.profile(policy, tag="t").parameters}
+    assert {f"{workspace}/hooks", f"{workspace}/config"} <= found - before
+
+
 def test_command_line_passes_profile_and_command_whole(policy: Policy) -> None:
     """The program is named by its absolute path."""
     found = seatbelt.profile(policy, tag="t")

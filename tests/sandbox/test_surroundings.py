@@ -98,6 +98,24 @@ def test_listening_sockets_are_found(tmp_path: Path) -> None:
     assert not any("\0" in path or "@" in path[:1] for path in surroundings.unix_sockets())
 
 
+@pytest.mark.parametrize("name", ["plain", "s\n1", "a /b", "dir/s"])
+def test_socket_with_a_relative_or_odd_name_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As long as its program works in the same folder, and with line ends in the name."""
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "a ").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as relative, socket.socket(socket.AF_UNIX) as absolute:
+        relative.bind(name)
+        absolute.bind(f"{tmp_path}/absolute {name.replace('/', '')}")
+        found = surroundings.unix_sockets()
+        assert {relative.getsockname(), absolute.getsockname()} <= {
+            os.path.relpath(path, tmp_path) if path.startswith(f"{tmp_path}/{name}") else path
+            for path in found
+        }
+
+
 def test_search_below_the_top_level_is_bounded(tmp_path: Path) -> None:
     """Outermost first, not in what programs install, and at most 64."""
     for name in ("a/b/.vscode", "a/.github/workflows", "node_modules/x/.vscode", "a/.git/hooks"):

@@ -1,0 +1,98 @@
+"""
+Folders with protected paths in them, found again wherever a command has moved them.
+
+Below the top level folders can be renamed, with what is protected in them. By its name
+alone the next command would find that unprotected, and could then move it back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from typing import Self
+
+import attrs
+
+from sandbox import paths
+from sandbox.errors import is_out_of_descriptors
+
+# Not on macOS, where the profile knows protected paths by their last names.
+_PLACE = getattr(os, "O_PATH", 0)
+_FLAGS = _PLACE | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@attrs.frozen
+class Moved:
+    """
+    Protected paths whose folder is not where it was.
+
+    Attributes:
+        present: where they are now.
+        gone: where they were, and where nothing must take their place.
+    """
+
+    present: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+@attrs.frozen
+class Tracker:
+    """
+    Descriptors of the folders that hold `paths` in `workspace`; made by `follow`.
+
+    May be asked from any thread; `close` ends it, and may be called again.
+    """
+
+    workspace: str
+    paths: tuple[str, ...]
+    _folders: dict[str, int] = attrs.field(factory=dict)
+
+    @classmethod
+    def follow(cls, workspace: str, found: Iterable[str]) -> Self:
+        """
+        Follow the folders of the paths `found`, which are real ones in `workspace`.
+
+        Raises:
+            OSError: too many files are open.
+        """
+        tracker = cls(workspace, tuple(found))
+        with contextlib.ExitStack() as failed:
+            failed.callback(tracker.close)
+            for path in tracker.paths if _PLACE else ():
+                folder = os.path.dirname(path)
+                if folder not in tracker._folders:
+                    try:
+                        tracker._folders[folder] = os.open(folder, _FLAGS)
+                    except OSError as error:
+                        if is_out_of_descriptors(error):
+                            raise
+            failed.pop_all()
+        return tracker
+
+    def look(self) -> Moved:
+        """Which of the paths were moved with their folder, within the workspace."""
+        places = {folder: _place(opened) for folder, opened in list(self._folders.items())}
+        present, gone = [], []
+        for path in self.paths:
+            folder, name = os.path.split(path)
+            place = places.get(folder)
+            if place not in (None, folder):
+                gone.append(path)
+                if paths.is_within(place, self.workspace):
+                    present.append(os.path.join(place, name))
+        return Moved(tuple(present), tuple(gone))
+
+    def close(self) -> None:
+        """Let the descriptors go."""
+        while self._folders:
+            os.close(self._folders.popitem()[1])
+
+
+def _place(opened: int) -> str | None:
+    """The path of an open folder, None if it has none any more."""
+    try:
+        path = os.readlink(f"/proc/self/fd/{opened}")
+        return path if os.path.samestat(os.lstat(path), os.fstat(opened)) else None
+    except OSError:
+        return None
