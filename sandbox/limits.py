@@ -7,6 +7,7 @@ import resource
 import attrs
 
 BASH = "/bin/bash"
+_COUNT = attrs.validators.and_(attrs.validators.instance_of(int), attrs.validators.ge(1))
 
 
 @attrs.frozen
@@ -15,11 +16,15 @@ class Limits:
     Resource limits of a command.
 
     The number of processes binds root only where a control group can be made.
+
+    Raises:
+        TypeError: one is no integer.
+        ValueError: one is below 1.
     """
 
-    processes: int = 4096
-    file_bytes: int = 16 * 1024**3
-    open_files: int = 4096
+    processes: int = attrs.field(default=4096, validator=_COUNT)
+    file_bytes: int = attrs.field(default=16 * 1024**3, validator=_COUNT)
+    open_files: int = attrs.field(default=4096, validator=_COUNT)
 
 
 def within_own(wanted: Limits) -> Limits:

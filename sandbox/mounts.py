@@ -89,6 +89,9 @@ def arrange(layout: Layout) -> tuple[Mount, ...]:
     hiding += [Bind(layout.private_tmp, folder, writable=True) for folder in layout.tmp_folders]
     hiding += [Bind(layout.private_home, home, writable=True) for home in layout.homes[:1]]
     hiding += [Tmpfs(home, size_bytes=SCRATCH_BYTES) for home in layout.homes[1:]]
+    # One mount in each place: a home may be /tmp, and the workspace any of them.
+    chosen = {mount.dest: mount for mount in hiding if mount.dest not in layout.writable}
+    hiding = list(chosen.values())
     hidden = [mount.dest for mount in hiding]
 
     shown: list[Mount] = []

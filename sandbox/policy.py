@@ -100,13 +100,14 @@ class Policy:
             limits: resource limits other than the default ones.
 
         Raises:
-            PolicyError: no safe sandbox can be built for that workspace.
+            PolicyError: no safe sandbox can be built for that workspace, or an argument is wrong.
             OSError: the private folders cannot be made.
         """
         variables = os.environ if environ is None else environ
         name = session or os.urandom(8).hex()
         if not _FILE_NAME.fullmatch(name):
             raise PolicyError(f"session {name!r} must be a plain file name")
+        _check_variables(extra_environment or {})
         real, state = os.path.realpath(workspace), os.path.realpath(state_dir)
         homes = surroundings.homes(variables)
         barred = tuple(dict.fromkeys([state, *map(os.path.realpath, hidden)]))
@@ -170,10 +171,19 @@ class Policy:
         return tuple(path for path in _TMP_FOLDERS if paths.kind(path) == stat.S_IFDIR)
 
     def discard(self) -> None:
-        """Remove the session's private folders; none of its commands may be running."""
+        """Remove the session's private folders, once; none of its commands may be running."""
         self.tracker.close()
         self.folders.remove()
         control_group.sweep(self.group_place)
+
+
+def _check_variables(extra: Mapping[str, str]) -> None:
+    for name, value in extra.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise PolicyError(
+                f"extra_environment has {name!r}: a name must not be empty or hold `=`, "
+                "and neither name nor value a NUL"
+            )
 
 
 def _check(workspace: str, homes: Sequence[str], barred: Sequence[str]) -> None:

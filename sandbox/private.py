@@ -8,6 +8,7 @@ import logging
 import os
 import stat
 import sys
+import threading
 from collections.abc import Iterable
 
 import attrs
@@ -25,17 +26,30 @@ def _watchdog() -> Watchdog:
     return Watchdog(sweeps=sys.platform != "linux")
 
 
+@attrs.define
+class Lease:
+    """A locked descriptor; the kernel closes it when the process dies."""
+
+    _descriptor: int | None
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def take(self) -> int | None:
+        """The descriptor, to be closed by the caller; only the first one gets it."""
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, None
+        return descriptor
+
+
 @attrs.frozen
 class PrivateFolders:
     """
     Folders that commands of one session share and nobody else sees, and their watchdog.
 
-    They are in use as long as `lease`, a locked descriptor, is open; the kernel
-    closes it when the process dies, and then `sweep` removes them.
+    They are in use as long as `lease` is held; then `sweep` removes them.
     """
 
     path: str
-    lease: int = attrs.field(eq=False)
+    lease: Lease = attrs.field(eq=False)
     watchdog: Watchdog = attrs.field(eq=False, factory=_watchdog)
 
     @property
@@ -60,13 +74,20 @@ class PrivateFolders:
 
     def remove(self) -> None:
         """
-        Remove everything in them; no command of the session may be running.
+        Remove everything in them, once; no command of the session may be running.
 
-        What cannot be removed is logged; the next `sweep` tries again.
+        Nothing is removed while another policy of the same session is in use. What cannot
+        be removed is logged; the next `sweep` tries again.
         """
-        self.watchdog.close()
-        _remove(self.path)
-        os.close(self.lease)
+        descriptor = self.lease.take()
+        if descriptor is None:
+            return
+        try:
+            self.watchdog.close()
+            if _is_last(descriptor):
+                _remove(self.path)
+        finally:
+            os.close(descriptor)
 
 
 def create(state_dir: str, session: str) -> PrivateFolders:
@@ -80,7 +101,7 @@ def create(state_dir: str, session: str) -> PrivateFolders:
     lease = _leased(path)
     for folder in (state_dir, os.path.dirname(path), path):
         os.chmod(folder, 0o700)
-    folders = PrivateFolders(path, lease)
+    folders = PrivateFolders(path, Lease(lease))
     os.makedirs(folders.home, exist_ok=True)
     os.chmod(folders.home, 0o700)
     os.makedirs(folders.tmp, exist_ok=True)
@@ -173,6 +194,14 @@ def _leased(path: str) -> int:
                 if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
                     return descriptor
             os.close(descriptor)
+
+
+def _is_last(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _remove_unused(path: str) -> None:

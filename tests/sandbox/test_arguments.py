@@ -205,4 +205,13 @@ def test_workspace_that_is_the_tmp_folder_itself_is_not_hidden() -> None:
     found = arrange(layout(writable=("/tmp",), masked_files=("/tmp/sock",)))
     assert Bind("/dev/null", "/tmp/sock") in found
     tmp = [mount for mount in found if mount.dest == "/tmp"]
-    assert Bind("/tmp", "/tmp", writable=True) == tmp[-1]
+    assert [Bind("/tmp", "/tmp", writable=True)] == tmp
+
+
+@pytest.mark.parametrize("home", ["/tmp", "/var/tmp", "/home/ada"])
+@pytest.mark.parametrize("workspace", ["/tmp", "/var/tmp", "/run", "/srv/ws"])
+def test_no_place_is_mounted_on_twice(home: str, workspace: str) -> None:
+    """The mount below would be there in vain, and could not be verified."""
+    found = arrange(layout(homes=(home, "/root"), writable=(workspace,)))
+    places = [mount.dest for mount in found]
+    assert sorted(set(places)) == sorted(places)

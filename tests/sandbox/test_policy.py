@@ -115,6 +115,43 @@ def test_session_must_be_a_file_name(tmp_path: Path, session: str) -> None:
         policy.discard()
 
 
+@pytest.mark.parametrize("name", ["", "A=B", "A\0"])
+def test_variable_that_cannot_be_is_named(tmp_path: Path, name: str) -> None:
+    """When the policy is made, not when a command starts."""
+    with pytest.raises(PolicyError, match="extra_environment"):
+        Policy.for_workspace(
+            str(tmp_path), state_dir=str(tmp_path / "state"), extra_environment={name: "x"}
+        )
+
+
+@pytest.mark.parametrize("value", [0, -1, "many", 1.5])
+@pytest.mark.parametrize("name", ["processes", "file_bytes", "open_files"])
+def test_limit_that_cannot_be_is_named(name: str, value: object) -> None:
+    """No command has to be started to find out."""
+    with pytest.raises((TypeError, ValueError), match=name):
+        Limits(**{name: value})  # type: ignore[arg-type]
+
+
+def test_discarding_again_does_nothing(tmp_path: Path) -> None:
+    """Neither to a descriptor with the old number nor to a session that has the name now."""
+    (tmp_path / "workspace").mkdir()
+
+    def make() -> Policy:
+        return Policy.for_workspace(
+            str(tmp_path / "workspace"), state_dir=str(tmp_path / "state"), session="s"
+        )
+
+    first, second = make(), make()
+    first.discard()
+    opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(4)]
+    first.discard()
+    assert Path(second.folders.tmp).is_dir()
+    for descriptor in opened:
+        os.close(descriptor)
+    second.discard()
+    assert not Path(second.folders.path).exists()
+
+
 def test_limits_can_be_given(tmp_path: Path) -> None:
     """The caller decides; the default is generous."""
     (tmp_path / "workspace").mkdir()
@@ -154,7 +191,9 @@ def test_workspace_may_be_anywhere(machine: Machine, place: str) -> None:
         shutil.rmtree(workspace)
 
 
-@pytest.mark.parametrize("home", ["", "relative", "/", "/nonexistent", "/usr", "{base}/file"])
+@pytest.mark.parametrize(
+    "home", ["", "relative", "/", "/nonexistent", "/usr", "{base}/file", "/tmp"]
+)
 def test_odd_home_does_not_keep_commands_from_running(machine: Machine, home: str) -> None:
     """Whatever `$HOME` says; the account's own home is hidden all the same."""
     machine.write(machine.base / "file")
