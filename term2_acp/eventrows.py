@@ -102,6 +102,8 @@ def _to_bytes(value: Any) -> bytes:
 
 
 _converter = _make_converter()
+# Made once: `json.dumps` would make one for each event.
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _structure: Callable[[Any, type[Any]], Any] = _converter.structure
 
 
@@ -123,10 +125,6 @@ def event_to_row(event: Event) -> tuple[str, str]:
         message = f"an event of the kind {_NAMES[type(event)]} cannot be stored: it is no JSON"
         raise StoreError(message) from error
     return _NAMES[type(event)], text
-
-
-def _dumps(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def event_from_row(name: str, text: str) -> Event | None:

@@ -111,7 +111,9 @@ def _read_request(reader: BinaryIO) -> tuple[str, bytes] | None:
         name, _, value = header.partition(b":")
         if name.lower() == b"content-length":
             length = int(value)
-    return words[1].decode(), reader.read(length)
+    body = reader.read(length)
+    # A client that was ended in the middle is gone.
+    return (words[1].decode(), body) if len(body) == length else None
 
 
 def answer_as_ordered(connection: socket.socket, body: dict[str, Any]) -> None:

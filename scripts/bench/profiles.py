@@ -58,9 +58,11 @@ def _thread(machine: Machine, name: str, prompts: int, orders: Orders) -> None:
     """CProfile of one thread while prompts are answered."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile"
-        program = Path(__file__).with_name("profiled_server.py")
-        argv = [sys.executable, str(program), str(path), name]
-        with Agent(argv, machine.environment(f"-{name}")) as agent:
+        # As a module: modules beside a script go before those of the project, also `sandbox`.
+        argv = [sys.executable, "-m", "bench.profiled_server", str(path), name]
+        environment = machine.environment(f"-{name}")
+        environment["PYTHONPATH"] += f"{os.pathsep}{Path(__file__).parents[1]}"
+        with Agent(argv, environment) as agent:
             agent.initialize()
             session = agent.new_session(machine.project)
             for _ in range(prompts):

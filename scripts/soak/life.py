@@ -17,7 +17,10 @@ from soak.tab import ANSWER_S, Known, Tab
 
 _END_S = 5.0
 _BUSY_MACHINE_S = 10.0
+# Over what it was once all was loaded, at rest in the middle and at the end: what the first
+# use of each tool loads, and what of the pages is half free. The second half needs nothing new.
 _MEMORY_MIB = 24
+_SECOND_HALF_MIB = 8
 # Pools keep their threads for ten seconds.
 _SETTLE_S = 25.0
 _STEP_S = 0.25
@@ -34,6 +37,7 @@ class Report:
     ends: dict[str, int] = attrs.Factory(dict)
     highest_mib: float = 0.0
     most_growth_mib: float = 0.0
+    most_growth_in_second_half_mib: float = 0.0
 
 
 class Life:
@@ -50,6 +54,7 @@ class Life:
         self._ledger = Ledger()
         self._stop = threading.Event()
         self._faults: list[str] = []
+        self._tabs: list[Tab] = []
         self.server = Server(machine.environment("-soak"), self._ledger, log)
 
     def run(self, seconds: float, report: Report) -> None:
@@ -62,12 +67,12 @@ class Life:
         try:
             self._initialize()
             at_rest = self._warm_up()
-            tabs = self._start_tabs()
-            self._stall_now_and_then(seconds)
             end = self._rng.choice(("rest", "rest", "eof", "eof while stalled", "signal", "kill"))
             if end == "rest":
-                self._finish(tabs)
-                self._check_rest(at_rest, report)
+                tabs = self._live_and_rest(seconds, at_rest, report)
+            else:
+                tabs = self._start_tabs("")
+                self._stall_now_and_then(seconds)
             self._end(end)
             self._finish(tabs)
             self._check_end(end)
@@ -92,7 +97,6 @@ class Life:
 
     def _warm_up(self) -> Holdings:
         """One turn, so that all is loaded; then what it holds."""
-        stop = threading.Event()
         cwd = str(self._folders()[0])
         request = self.server.request("session/new", {"cwd": cwd})
         answer = self._ledger.response(request, ANSWER_S, "session/new")
@@ -107,7 +111,6 @@ class Life:
         )
         request = self.server.request("session/close", {"sessionId": book.session_id})
         self._ledger.response(request, ANSWER_S, "session/close")
-        stop.set()
         return self._settled(lambda holdings: holdings.threads <= _RESTING_THREADS)
 
     def _folders(self) -> list[Path]:
@@ -119,12 +122,32 @@ class Life:
                 (folder / name).write_text(text, encoding="utf-8")
         return folders
 
-    def _start_tabs(self) -> list[threading.Thread]:
+    def _live_and_rest(
+        self, seconds: float, before: Holdings, report: Report
+    ) -> list[threading.Thread]:
+        """Live in two halves, with a rest after each, in which nothing is left of it."""
+        first = self._start_tabs("first/")
+        self._stall_now_and_then(seconds / 2)
+        self._finish(first)
+        middle = self._check_rest(before, report)
+        self._stop.clear()
+        second = self._start_tabs("second/")
+        self._stall_now_and_then(seconds / 2)
+        self._finish(second)
+        growth = self._check_rest(before, report).resident - middle.resident
+        most = max(report.most_growth_in_second_half_mib, growth)
+        report.most_growth_in_second_half_mib = most
+        if growth > _SECOND_HALF_MIB:
+            self._faults.append(f"memory grew by {growth:.0f} MiB in the second half of a life")
+        self._raise_faults()
+        return [*first, *second]
+
+    def _start_tabs(self, half: str) -> list[threading.Thread]:
         folders = self._folders()
-        self._tabs = [
+        tabs = [
             Tab(
                 self.server,
-                random.Random(f"{self._seed}/{number}"),  # noqa: S311 (as above)
+                random.Random(f"{self._seed}/{half}{number}"),  # noqa: S311 (as above)
                 marker=self._marker,
                 folders=folders,
                 known=known,
@@ -132,9 +155,10 @@ class Life:
             )
             for number, known in enumerate(self._known)
         ]
+        self._tabs += tabs
         threads = [
             threading.Thread(target=self._run_tab, args=(tab,), name="soak-tab", daemon=True)
-            for tab in self._tabs
+            for tab in tabs
         ]
         for thread in threads:
             thread.start()
@@ -210,7 +234,7 @@ class Life:
             self._faults.append(f"left after {end}: {found[:3]}")
         self._raise_faults()
 
-    def _check_rest(self, before: Holdings, report: Report) -> None:
+    def _check_rest(self, before: Holdings, report: Report) -> Holdings:
         """Every session is closed: threads, descriptors, children and memory are as before."""
 
         def rests(now: Holdings) -> bool:
@@ -226,6 +250,7 @@ class Life:
         if growth > _MEMORY_MIB:
             self._faults.append(f"memory grew by {growth:.0f} MiB to {now.resident:.0f}")
         self._raise_faults()
+        return now
 
     def _settled(self, rests: object) -> Holdings:
         deadline = time.monotonic() + _SETTLE_S

@@ -87,6 +87,8 @@ class WorkerPool:
                 task()
             except Exception:
                 logger.exception("a task of the pool %s failed", self._name)
+            # What it did its work on may be a whole session; the next one may be long in coming.
+            del task
             with self._changed:
                 self._idle += 1
 
