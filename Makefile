@@ -6,7 +6,7 @@ ARGS ?=
 export PYTHON
 
 .PHONY: help setup demo test fuzz-permissions interop fuzz lint format types check package smoke
-.PHONY: bench profile soak sweep clean
+.PHONY: fuzz-wire bench profile soak sweep clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test: setup ## Run the tests; ARGS="-k name" chooses some
 
 fuzz-permissions: setup ## Play random permission conversations; FUZZ_COUNT and FUZZ_SEED choose
 	@$(BIN)/python -m tests.permissions.fuzz
+
+fuzz-wire: setup ## Send random sequences of lines, some right, most wrong; FUZZ_COUNT says how many
+	@FUZZ_COUNT=$${FUZZ_COUNT:-1000} $(BIN)/python -m pytest tests/wire/test_wire_sequences.py
 
 interop: setup ## Run term2 with clients that others wrote, which it installs
 	@sh scripts/interop.sh $(ARGS)

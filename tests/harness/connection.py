@@ -35,6 +35,8 @@ class Connection:
     wire when their time is up.
     """
 
+    record_class: type[Record] = Record
+
     def __init__(
         self,
         home: Home,
@@ -44,7 +46,7 @@ class Connection:
         **environment: str,
     ) -> None:
         self.home = home
-        self.record = Record()
+        self.record = self.record_class()
         self.permissions = Permissions(self)
         # Held around every access to the record; notified after each message.
         self.changed = threading.Condition(threading.RLock())
