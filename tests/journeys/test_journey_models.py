@@ -7,17 +7,9 @@ import json
 import pytest
 
 from tests.models.chat import ChatServer, chat_chunk
+from tests.models.configuration import KINDS, MODEL, configure
 from tests.models.http import Reply, Then, json_reply
-from tests.models.messages import MessagesServer
-from tests.models.responses import ResponsesServer
 from tests.models.steps import Call, ScriptedStep
-
-MODEL = "test-model"
-KINDS = {
-    "openai-compatible": ChatServer,
-    "openai": ResponsesServer,
-    "anthropic": MessagesServer,
-}
 
 
 @pytest.fixture(params=sorted(KINDS), name="kind")
@@ -39,24 +31,6 @@ def _chat():
     yield server
     if not server.closed:
         server.close()
-
-
-def configure(home, kind, server, window=100_000, **settings):
-    lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-    home.configure(
-        "\n".join(
-            [
-                'provider = "local"',
-                f'model = "{MODEL}"',
-                *lines,
-                "[providers.local]",
-                f'kind = "{kind}"',
-                f'base_url = "{server.base_url}"',
-                'api_key_env = "LOCAL_API_KEY"',
-                f'models = [{{ id = "{MODEL}", context_window = {window} }}]',
-            ]
-        )
-    )
 
 
 @pytest.fixture(name="open_chat")

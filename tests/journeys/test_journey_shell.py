@@ -113,7 +113,12 @@ def test_a_command_that_reads_gets_nothing_and_ends(run):
 
 @pytest.mark.parametrize(
     "command",
-    ["sleep {} & echo hi", "setsid sleep {} & echo hi", "(nohup sleep {} &) ; echo hi"],
+    [
+        "sleep {} & echo hi",
+        "setsid sleep {} & echo hi",
+        "(nohup sleep {} &) ; echo hi",
+        "((setsid sleep {} &) &) ; echo hi",
+    ],
 )
 def test_a_child_that_keeps_the_pipe_does_not_keep_the_call(run, marker, command):
     """The call ends with the shell, and nothing that it started is left."""
