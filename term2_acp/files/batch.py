@@ -89,7 +89,7 @@ def _create(edit: FileEdit, data: bytes) -> _Done:
     missing = _missing_folders(edit.path)
     with descent.open_parent(edit.path, make=True) as (folder, name):
         writing.create_file(folder, name, data)
-        made = descent.read_regular(folder, name, limit=len(data))
+        made = _as_written(folder, name, data)
 
     def undo() -> None:
         with descent.open_parent(edit.path) as (folder, name):
@@ -106,7 +106,7 @@ def _create(edit: FileEdit, data: bytes) -> _Done:
 def _update(edit: FileEdit, old: FileState, data: bytes) -> _Done:
     with descent.open_parent(edit.path) as (folder, name):
         writing.replace_content(folder, name, old, data, in_place=edit.in_place)
-        written = descent.read_regular(folder, name, limit=len(data))
+        written = _as_written(folder, name, data)
 
     def undo() -> None:
         with descent.open_parent(edit.path) as (folder, name):
@@ -133,6 +133,11 @@ def _delete(edit: FileEdit) -> _Done:
             logger.warning("what is left of %s could not be removed: %s", edit.shown, error)
 
     return _Done(edit.shown, undo, finish)
+
+
+def _as_written(folder: int, name: str, data: bytes) -> FileState:
+    """The file as it was made; not read again, as somebody may be writing to it already."""
+    return FileState(data, os.stat(name, dir_fd=folder, follow_symlinks=False))
 
 
 def _missing_folders(path: str) -> list[str]:

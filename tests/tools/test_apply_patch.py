@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +285,30 @@ class TestAFailureOnTheWay:
         with pytest.raises(ToolError, match="cannot write two: it was changed by somebody else"):
             patch(bench, update("one", "-a\n+b\n"), update("two", "-a\n+c\n"))
         assert (bench.root / "two").read_text() == "a\n"
+
+    def test_who_writes_at_once_to_what_was_just_made_makes_no_failure(self, bench: Bench) -> None:
+        """A formatter that an editor starts on each save, say: the files are all made."""
+        names = [f"f{number}" for number in range(100)]
+        over = threading.Event()
+
+        def format_on_save() -> None:
+            for name in names:
+                while not over.is_set():
+                    with suppress(FileNotFoundError):
+                        descriptor = os.open(bench.root / name, os.O_WRONLY | os.O_APPEND)
+                        os.write(descriptor, b"formatted\n")
+                        os.close(descriptor)
+                        break
+
+        formatter = threading.Thread(target=format_on_save, name="formatter")
+        formatter.start()
+        try:
+            for name in names:
+                patch(bench, create(name, "+made\n"))
+        finally:
+            over.set()
+            formatter.join()
+        assert set(names) == {path.name for path in bench.root.iterdir()}
 
     def test_a_cancel_while_another_session_edits(self, bench: Bench) -> None:
         """Nothing is changed, and the locks are free again."""
