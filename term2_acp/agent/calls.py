@@ -74,6 +74,7 @@ _DENIED = (
     "The user denied this call, so it did not run."
     " Do not try it again; ask the user or go on without it."
 )
+_UNNAMED = "unnamed"
 _CANCELLED = "The call was cancelled."
 _FAILED = "The tool {} failed inside the agent; its stderr says why."
 
@@ -345,7 +346,7 @@ class CallRunner:
             ToolCallCreated(
                 tool_call_id=call.tool_call_id,
                 name=self._name(call),
-                title=self._name(call) or "unnamed tool",
+                title=self._name(call),
                 kind=tool.kind if tool else ToolKind.OTHER,
                 raw_input=self._raw_input(call),
             )
@@ -376,7 +377,9 @@ class CallRunner:
 
     def _name(self, call: PlannedCall) -> str:
         """The name of a tool as it is stored and shown; a model may write anything."""
-        return call.name if self._tool(call) else title_line(self._around.redactor.text(call.name))
+        if self._tool(call):
+            return call.name
+        return title_line(self._around.redactor.text(call.name)) or _UNNAMED
 
     def _places(self, places: Sequence[Location]) -> tuple[Location, ...]:
         return openable(places, self._around.redactor, self._around.workspace.root)

@@ -355,3 +355,18 @@ def test_code_that_forks_twice_prints_nothing_of_the_channel(stage):
 
 def _step(*calls):
     return ScriptedStep(text="" if calls else "Done.", calls=calls)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "\u200b"])
+def test_a_call_without_a_name_is_shown_with_one_and_fails(stage, name):
+    """An editor gets a name for every call, whatever the model leaves out."""
+    session, _ = stage.workspace()
+    played = stage.play(session, Call.of(name))
+    assert played.status == "failed"
+    assert "There is no tool 'unnamed'. The tools are: apply_patch" in played.results[0]
+    (created,) = [
+        update.body
+        for update in stage.client.updates(session)
+        if update.kind == "tool_call_update" and "name" in update.body
+    ]
+    assert (created["name"], created["title"]) == ("unnamed", "unnamed")
