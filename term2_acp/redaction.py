@@ -158,7 +158,10 @@ class Redactor:
         try:
             parsed = strictjson.loads(arguments)
             redacted = self.value(parsed)
-            return arguments if redacted == parsed else json.dumps(redacted, ensure_ascii=False)
+            # Of a member that comes twice only the last is a value, but both are in the text.
+            if redacted == parsed and self.text(arguments) == arguments:
+                return arguments
+            return json.dumps(redacted, ensure_ascii=False)
         except ValueError:
             return self.text(arguments)
 

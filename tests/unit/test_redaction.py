@@ -191,3 +191,10 @@ def test_a_secret_is_found_as_python_writes_it():
     secret = "pa\"ss\\wo'rd$9"
     redactor = Redactor({"MY_SECRET": secret})
     assert redactor.text(f"not {secret!r}") == f"not '{MARKER}'"
+
+
+def test_a_secret_in_a_member_that_comes_twice_is_not_kept(redactor):
+    """The tool gets the last one; the text of the arguments is stored."""
+    told = redactor.arguments(f'{{"command": "echo {SECRET}", "command": "true"}}')
+    assert json.loads(told) == {"command": "true"}
+    assert SECRET not in told
