@@ -138,7 +138,7 @@ class Child:
             self.exit_code = record.get("exit-code", self.exit_code)
             if "child-pid" in record and self.init is None:
                 with self._lock:
-                    self.init = _open_init(record["child-pid"])
+                    self.init = _open_init(record["child-pid"], self._process.pid)
 
     def reap(self) -> int:
         """Collect bwrap, which has exited, and its last report; its return code."""
@@ -190,23 +190,36 @@ def _open_started(
     return exited
 
 
-def _open_init(pid: int) -> int | None:
-    """A pidfd of `pid` if that is still a first process inside a sandbox, and not another's."""
+def _open_init(pid: int, started: int) -> int | None:
+    """
+    A pidfd of `pid` if that is still the first process inside a sandbox, and not another's.
+
+    Args:
+        pid: what bwrap reported.
+        started: what we started: bwrap, or a script that runs it, perhaps under another name.
+    """
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return None
     with contextlib.ExitStack() as unwanted:
         unwanted.callback(os.close, descriptor)
-        with (
-            contextlib.suppress(FileNotFoundError, ProcessLookupError),
-            open(f"/proc/{pid}/status", "rb") as status,
-        ):
-            fields = dict(line.partition(b":")[::2] for line in status)
-            if fields[b"Name"].split() == [b"bwrap"] and fields[b"NSpid"].split()[1:] == [b"1"]:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            fields = _status(pid)
+            names = (b"bwrap", _status(started)[b"Name"])
+            # While bwrap is alive it is the parent, in the session that we made.
+            if fields[b"NSpid"].split()[1:] == [b"1"] and (
+                fields[b"Name"] in names or os.getsid(int(fields[b"PPid"])) == started
+            ):
                 unwanted.pop_all()
                 return descriptor
     return None
+
+
+def _status(pid: int) -> dict[bytes, bytes]:
+    with open(f"/proc/{pid}/status", "rb") as file:
+        fields = (line.partition(b":") for line in file)
+        return {name: value.strip() for name, _, value in fields}
 
 
 def _wait(descriptor: int, deadline: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -197,6 +198,35 @@ def test_socket_that_goes_away_meanwhile_does_no_harm(programs: Path, tmp_path: 
         result = Process(policy, "exit 7", environ=path).run(timeout_s=30, on_output=_unexpected)
         policy.discard()
     assert (7, None) == (result.exit_code, result.setup_error)
+
+
+@pytest.mark.skipif(not os.path.exists(_REAL), reason="bwrap is not installed")
+@pytest.mark.parametrize("how", ["exec {}", "{}"])
+def test_nothing_outlives_the_call_where_bwrap_is_a_script(
+    programs: Path, tmp_path: Path, how: str
+) -> None:
+    """As some systems have it: `bwrap` runs the program, which has another name."""
+    (tmp_path / "workspace").mkdir()
+    program = shutil.copy(_REAL, programs / ".bwrap-wrapped")
+    fake_bwrap(programs, how.format(program) + ' "$@"')
+    policy = Policy.for_workspace(str(tmp_path / "workspace"), state_dir=str(tmp_path / "state"))
+    mark = f"600.{os.getpid()}"
+    command = f"for i in {{1..300}}; do setsid sleep {mark} & done; exit 3"
+    path = environ(programs, *os.environ["PATH"].split(":"))
+    for _ in range(2):
+        result = Process(policy, command, environ=path).run(timeout_s=60, on_output=_unexpected)
+        assert (3, []) == (result.exit_code, _running(mark))
+    policy.discard()
+
+
+def _running(mark: str) -> list[str]:
+    found = []
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            arguments = Path("/proc", pid, "cmdline").read_text(errors="replace")
+            if mark in arguments:
+                found.append(arguments)
+    return found
 
 
 def test_shortage_of_descriptors_is_said(tmp_path: Path) -> None:
