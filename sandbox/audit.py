@@ -14,6 +14,7 @@ import fcntl
 import os
 import stat
 import sys
+from collections.abc import Container
 
 import attrs
 
@@ -84,9 +85,12 @@ class Audit:
         audit._absent.extend(found.absent)
         return audit
 
-    def restore(self) -> tuple[str, ...]:
+    def restore(self, returned: Container[str] = ()) -> tuple[str, ...]:
         """
         Put back what was replaced; the paths concerned.
+
+        Args:
+            returned: what was absent because its folder was elsewhere, and is back with it.
 
         What was found in their place is kept beside them under a new name, for it
         may be the user's own work.
@@ -105,21 +109,11 @@ class Audit:
                     _displace(os.path.basename(path), parent)
                     os.symlink(target, os.path.basename(path), dir_fd=parent)
         for path, root in self._absent:
-            if os.path.lexists(path) and not self._was_only_moved(path, root):
+            if path not in returned and os.path.lexists(path):
                 changed.append(path)
                 with contextlib.suppress(OSError), paths.parent_descriptor(path, root) as parent:
                     _displace(os.path.basename(path), parent)
         return tuple(changed)
-
-    def _was_only_moved(self, path: str, root: str) -> bool:
-        """Whether what is there now was mounted elsewhere: then it is what it was before."""
-        with contextlib.suppress(OSError), paths.Parents() as parents:
-            now = os.lstat(path)
-            for seen in self._mounted:
-                if os.path.samestat(now, seen.status):
-                    moved = attrs.evolve(seen, path=path, root=root)
-                    return not _was_replaced(moved, parents)
-        return False
 
     def close(self) -> None:
         """Let the descriptors go."""

@@ -30,8 +30,10 @@ from sandbox.child import Child
 from sandbox.errors import SetupError
 from sandbox.mounts import Mount
 from sandbox.policy import Policy
+from sandbox.protected import Survey
 from sandbox.result import Result
 from sandbox.supervision import Supervision
+from sandbox.tracking import Moved
 
 _ATTEMPTS = 3
 _OWN_MOUNTS = "/proc/self/mountinfo"
@@ -52,9 +54,7 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
         # Each time anew: what was there at first may have been another's stand-in.
         candidates = protected.stub_candidates(policy.workspace, policy.link)
         with stubs.held(policy.state_dir, candidates, stock=policy.folders.stock) as stand_ins:
-            found = protected.survey(
-                policy.workspace, policy.link, policy.nested, policy.tracker.look()
-            )
+            found, moved = survey(policy)
             planned = mounts.arrange(layout.gather(policy, found, stand_ins))
             before = audit.Audit.take(found)
             try:
@@ -63,7 +63,7 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
                     end = Supervision(child, verify, on_output, call.clock, timeout_s)
                     _serve(end)
             finally:
-                restored += before.restore()
+                restored += before.restore(policy.tracker.returned(moved))
                 before.close()
         # What was to be mounted may have gone away meanwhile: any socket on the
         # machine, a file that is being replaced. Nothing has run, so try again.
@@ -75,6 +75,23 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
     if not restored:
         return result
     return attrs.evolve(result, restored=restored, hint=hints.restoration(restored))
+
+
+def survey(policy: Policy) -> tuple[Survey, Moved]:
+    """
+    What is protected now, wherever other commands have moved it or are just moving it.
+
+    Raises:
+        SetupError: it does not stay in one place.
+    """
+    missed: frozenset[str] = frozenset()
+    for _ in range(_ATTEMPTS):
+        moved = policy.tracker.look()
+        found = protected.survey(policy.workspace, policy.link, policy.nested, moved)
+        missed = moved.existing.difference(path for path, _ in (*found.read_only, *found.links))
+        if not missed:
+            return found, moved
+    raise SetupError(f"{min(missed)} is being moved, so it cannot be protected; try again")
 
 
 @contextlib.contextmanager

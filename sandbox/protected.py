@@ -84,7 +84,7 @@ def stub_candidates(workspace: str, link: GitLink | None) -> tuple[Stub, ...]:
     return tuple(found)
 
 
-_UNMOVED = Moved((), ())
+_UNMOVED = Moved()
 
 
 def survey(

@@ -30,10 +30,12 @@ class Moved:
     Attributes:
         present: where they are now.
         gone: where they were, and where nothing must take their place.
+        existing: all that there are, moved or not, by where they are now.
     """
 
-    present: tuple[str, ...]
-    gone: tuple[str, ...]
+    present: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    existing: frozenset[str] = frozenset()
 
 
 @attrs.frozen
@@ -73,20 +75,37 @@ class Tracker:
     def look(self) -> Moved:
         """Which of the paths were moved with their folder, within the workspace."""
         places = {folder: _place(opened) for folder, opened in list(self._folders.items())}
-        present, gone = [], []
+        present, gone, existing = [], [], set()
         for path in self.paths:
             folder, name = os.path.split(path)
             place = places.get(folder)
-            if place not in (None, folder):
+            if place is None:
+                continue
+            is_inside = paths.is_within(place, self.workspace)
+            if is_inside and _exists(name, self._folders[folder]):
+                existing.add(os.path.join(place, name))
+            if place != folder:
                 gone.append(path)
-                if paths.is_within(place, self.workspace):
+                if is_inside:
                     present.append(os.path.join(place, name))
-        return Moved(tuple(present), tuple(gone))
+        return Moved(tuple(present), tuple(gone), frozenset(existing))
+
+    def returned(self, moved: Moved) -> frozenset[str]:
+        """What of `moved` is where it was at first, in the same folder."""
+        return frozenset(moved.gone).difference(self.look().gone)
 
     def close(self) -> None:
         """Let the descriptors go."""
         while self._folders:
             os.close(self._folders.popitem()[1])
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.lstat(name, dir_fd=folder)
+    except OSError:
+        return False
+    return True
 
 
 def _place(opened: int) -> str | None:

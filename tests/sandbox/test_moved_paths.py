@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from pathlib import Path
+
+from sandbox import Policy
+from sandbox.bubblewrap import survey
+from sandbox.errors import SetupError
 from tests.sandbox.machine import Machine
 
 
@@ -66,3 +73,29 @@ def test_hidden_paths_stay_hidden(machine: Machine) -> None:
     ran = machine.run("cat a/b/hidden/key c/key; grep -r made-up .")
     assert "made-up-secret" not in ran.text
     assert (folder.parent / "ours").exists()
+
+
+def test_folder_that_is_just_being_moved_is_never_missed(tmp_path: Path) -> None:
+    """What is protected in it is found where it is, or no command starts."""
+    (tmp_path / "workspace/a/.vscode").mkdir(parents=True)
+    workspace = tmp_path / "workspace"
+    policy = Policy.for_workspace(str(workspace), state_dir=str(tmp_path / "state"))
+    stopped = threading.Event()
+
+    def move() -> None:
+        while not stopped.is_set():
+            (workspace / "a").rename(workspace / "b")
+            (workspace / "b").rename(workspace / "a")
+
+    mover = threading.Thread(target=move, name="mover")
+    mover.start()
+    try:
+        for _ in range(500):
+            with contextlib.suppress(SetupError):
+                found, _ = survey(policy)
+                places = {path for path, _ in found.read_only}
+                assert places & {str(workspace / "a/.vscode"), str(workspace / "b/.vscode")}
+    finally:
+        stopped.set()
+        mover.join()
+        policy.discard()
