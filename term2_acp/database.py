@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from term2_acp.database_files import (
+    check_journal,
     check_locks,
     check_whole,
     make_private_file,
@@ -31,6 +32,8 @@ _BUSY_STEP_S = 0.2
 _MIGRATION_WAIT_S = 1.0
 _JOURNAL_BYTES = 16 * 1024 * 1024
 _INCREMENTAL = 2  # auto_vacuum
+# The statements are right: what they name and cannot find was there.
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 _NO_LOCKS = frozenset(
     {
         sqlite3.SQLITE_IOERR_LOCK,
@@ -72,6 +75,7 @@ class Database:
 
     def _open(self, directory: str) -> None:
         make_private_folder(directory)
+        check_journal(self.path)
         # Before SQLite writes into it, which makes its own files with the same mode.
         make_private_file(self.path)
         check_locks(directory)
@@ -84,6 +88,7 @@ class Database:
         self._writer.execute(f"PRAGMA busy_timeout={int(_BUSY_STEP_S * 1000)}")
         self._reader = self._connect()
         self._reader.execute("PRAGMA query_only=ON")
+        self._file = os.stat(self.path)
 
     def _look_at_version(self) -> int:
         """The schema's version, by a connection that cannot change the file or its journal."""
@@ -196,6 +201,8 @@ class Database:
                 )
         try:
             self._check_open()
+            if durable:
+                self._check_in_place()
             self._begin(gives_up, durable=durable)
             yield self._writer
             self._writer.execute("COMMIT")
@@ -249,12 +256,24 @@ class Database:
         if self._closed:
             raise StoreError(f"the session store {self.path} is closed: the agent is about to end")
 
+    def _check_in_place(self) -> None:
+        """What is written into a file that has lost its name is found by nobody."""
+        try:
+            in_place = os.path.samestat(self._file, os.stat(self.path))
+        except OSError:
+            in_place = False
+        if not in_place:
+            raise StoreError(
+                f"the session store {self.path} was moved or deleted while it is in use;"
+                " put it back, or restart the agent to start with an empty one"
+            )
+
     def _translate(self, error: sqlite3.Error) -> StoreError:
         extended = getattr(error, "sqlite_errorcode", 0)
         code = extended & 0xFF
         if isinstance(error, NoSessionStoreError):
             remedy = "it is a database of another program; move it away, it was not changed"
-        elif code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        elif code in _DAMAGED or extended == sqlite3.SQLITE_IOERR_SHORT_READ or _is_text(error):
             remedy = "it is damaged; move it away to start with an empty one, it was not changed"
         elif extended in _NO_LOCKS:
             remedy = "its file system has no locks; set XDG_STATE_HOME to a folder on a local disk"
@@ -271,6 +290,11 @@ class Database:
 
 def _is_busy(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def _is_text(error: sqlite3.Error) -> bool:
+    """Whether a text is not UTF-8: Python's own error, which has no code."""
+    return isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
 
 
 def _first(cursor: sqlite3.Cursor, max_bytes: int) -> list[tuple[Any, ...]]:

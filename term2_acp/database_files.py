@@ -9,8 +9,12 @@ import secrets
 import sqlite3
 import stat
 
+from term2_acp.errors import StoreError
+from term2_acp.folders import make_folder
+
 _OTHERS = 0o077
 _HEADER_BYTES = 100
+_FORMATS = {1, 2}  # without and with such a journal
 
 
 def make_private_folder(path: str) -> None:
@@ -22,8 +26,30 @@ def make_private_folder(path: str) -> None:
     Raises:
         OSError: it cannot be made.
     """
-    os.makedirs(path, mode=0o700, exist_ok=True)
+    make_folder(path)
     _take_from_others(path)
+
+
+def check_journal(path: str) -> None:
+    """
+    Refuse a journal whose database is gone: SQLite would delete it.
+
+    Raises:
+        StoreError: it is there and the database is not, or is empty.
+    """
+    # In this order: a database that is being made has its first page before its journal.
+    if _size(f"{path}-wal") and not _size(path):
+        raise StoreError(
+            f"the session store {path} is damaged: it is empty or gone, but its journal {path}-wal"
+            " is there; put it back, or move the journal away to start with an empty one"
+        )
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
 
 
 def make_private_file(path: str) -> None:
@@ -90,10 +116,17 @@ def check_whole(path: str) -> None:
     with open(path, "rb") as file:
         header = file.read(_HEADER_BYTES)
         size = os.fstat(file.fileno()).st_size
+    if header and not set(header[18:20]) <= _FORMATS:
+        # SQLite would read it, and call it one that may not be written.
+        raise _damaged("an unknown format")
     page = int.from_bytes(header[16:18], "big")
     pages = int.from_bytes(header[28:32], "big")
     # The number of pages counts when it was written by the last change.
     if header[24:28] == header[92:96] and size < pages * (65536 if page == 1 else page):
-        error = sqlite3.DatabaseError("bytes are missing at the end")
-        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-        raise error
+        raise _damaged("bytes are missing at the end")
+
+
+def _damaged(text: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(text)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error

@@ -127,21 +127,24 @@ def event_to_row(event: Event) -> tuple[str, str]:
     return _NAMES[type(event)], text
 
 
-def event_from_row(name: str, text: str) -> Event | None:
+class DamagedRowError(Exception):
+    """A row is not as it was written; the text says what it has."""
+
+
+def event_from_row(name: str, text: str | None) -> Event | None:
     """
     The event of a stored row; None for a kind that a newer version wrote.
 
     Raises:
-        StoreError: the row is damaged.
+        DamagedRowError: it is damaged.
     """
     cls = _TYPES.get(name)
     if cls is None:
         return None
     try:
-        event: Event = _structure(json.loads(text), cls)
+        event: Event = _structure(json.loads(text or ""), cls)
     except Exception as error:
-        message = f"the session store has a damaged event of the kind {name}"
-        raise StoreError(message) from error
+        raise DamagedRowError(f"a damaged event of the kind {name}") from error
     return event
 
 
@@ -157,14 +160,9 @@ def pack(text: str) -> tuple[str, bytes | None]:
     return "", zlib.compress(text.encode(), _COMPRESSION)
 
 
-def unpack(data: bytes) -> str:
-    """
-    The data of a large event.
-
-    Raises:
-        StoreError: it is damaged.
-    """
+def unpack(data: object) -> str | None:
+    """The data of a large event; None if it is damaged."""
     try:
-        return zlib.decompress(data).decode()
-    except (zlib.error, UnicodeDecodeError) as error:
-        raise StoreError("the session store has a large event that is damaged") from error
+        return zlib.decompress(data).decode() if isinstance(data, bytes) else None
+    except (zlib.error, UnicodeDecodeError):
+        return None

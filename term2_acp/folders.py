@@ -39,3 +39,22 @@ class Folders:
         """What no session may work in or reach without being asked for."""
         # The file may be a link into a folder of settings that are kept elsewhere.
         return (self.state, self.config, os.path.realpath(self.config_file))
+
+
+def make_folder(path: str) -> None:
+    """
+    Make a folder for its owner alone, and what is missing on the way to it likewise.
+
+    Whoever may write into a folder on the way could put another in its place.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    except FileNotFoundError:
+        make_folder(os.path.dirname(path))
+        make_folder(path)

@@ -208,13 +208,19 @@ class Session:
             accepted()
             self._show(events[1:])
 
-    def end(self, turn: Turn, reason: StopReason, detail: str | None = None) -> None:
-        """Close the turn: its open calls, then its one last event, then the slot."""
+    def end(self, turn: Turn, reason: StopReason, detail: str | None = None) -> StoreError | None:
+        """
+        Close the turn: its open calls, then its one last event, then the slot.
+
+        Returns what kept the end from being stored, as which the turn has then ended,
+        whatever `reason` says; a cancelled one ends as that all the same.
+        """
+        failure = None
         with self._emit_lock:
             if self._turn is not turn:
                 # Abandoned by a close; the next resume ends it as interrupted.
                 turn.settled.set()
-                return
+                return None
             status = ToolStatus.CANCELLED if reason is StopReason.CANCELLED else ToolStatus.FAILED
             text = f"The call ended with the turn ({reason})."
             events = self._open_work.ends(status, text)
@@ -225,6 +231,7 @@ class Session:
                 logger.error("the end of a turn was not stored: %s", error.message)
                 self._owed = list(events)
                 if reason is not StopReason.CANCELLED:
+                    failure = error
                     events[-1] = TurnEnded(turn.turn_id, StopReason.ERROR)
                 self._observe(events)
                 if self._held:
@@ -232,6 +239,7 @@ class Session:
             self._release(turn)
             self._show(events)
         turn.settled.set()
+        return failure
 
     def emit(self, events: Sequence[Event], cancel: CancelToken) -> None:
         """

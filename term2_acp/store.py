@@ -18,13 +18,23 @@ from term2_acp.eventlog import (
     TurnEnded,
     TurnStarted,
 )
-from term2_acp.eventrows import event_from_row, event_to_row, names_of, pack, unpack
+from term2_acp.eventrows import (
+    DamagedRowError,
+    event_from_row,
+    event_to_row,
+    names_of,
+    pack,
+    unpack,
+)
 from term2_acp.surrogates import replace_lone_surrogates
 
 if TYPE_CHECKING:
     import sqlite3
 
 _MOVE_AWAY = "move it away to start with an empty one"
+# The last instant that RFC 3339 can say: no clock is that wrong, but damage is.
+_LAST_INSTANT = 253_402_300_799_999_999
+_TEXT = (str, type(None))
 _READ_ROWS = 256
 _READ_BYTES = 1024 * 1024
 _NO_END = 2**62
@@ -61,12 +71,16 @@ class SessionRecord:
 
 @attrs.frozen
 class StoredEvent:
-    """An event as it is stored: its stable name and JSON text, whether it is known here or not."""
+    """
+    An event as it is stored: its stable name and JSON text, whether it is known here or not.
+
+    `text` is None where it was kept apart and what is there is damaged.
+    """
 
     seq: int
     at: int
     name: str
-    text: str
+    text: str | None
 
 
 @attrs.frozen
@@ -107,11 +121,11 @@ class Store:
     def cursor_key(self) -> bytes:
         """The secret that marks the list cursors made from this store."""
         rows = self.database.query("SELECT value FROM settings WHERE name = 'cursor_key'")
-        if not rows:
+        if not rows or not isinstance(rows[0][0], bytes):
             raise StoreError(
                 f"the session store {self.path} is damaged: it has no cursor key; {_MOVE_AWAY}"
             )
-        return bytes(rows[0][0])
+        return rows[0][0]
 
     def create_session(self, session_id: str, cwd: str) -> None:
         """Add a session with its first event."""
@@ -164,7 +178,10 @@ class Store:
             kinds: only these kinds of events; all if there are none.
         """
         for row in self.rows(session_id, after, upto, names_of(kinds)):
-            event = event_from_row(row.name, row.text)
+            try:
+                event = event_from_row(row.name, row.text)
+            except DamagedRowError as error:
+                raise self._damaged(str(error), session_id) from error
             if event is not None:
                 yield row.seq, event
 
@@ -183,21 +200,42 @@ class Store:
             statement, (session_id, after, last, *names, _READ_ROWS), max_bytes=_READ_BYTES
         ):
             for seq, at, name, data, large in rows:
-                yield StoredEvent(seq, at, name, data if large is None else self._large(large))
+                text = data if large is None else self._large(large)
+                if not (type(name) is str and type(text) in _TEXT and _is_instant(at)):
+                    raise self._damaged(f"a row that is none (position {seq})", session_id)
+                yield StoredEvent(seq, at, name, text)
             after = rows[-1][0]
 
-    def _large(self, large: int) -> str:
+    def _large(self, large: int) -> str | None:
         rows = self.database.query("SELECT data FROM large_data WHERE id = ?", (large,))
-        if not rows:
-            raise StoreError(
-                f"the session store {self.path} is damaged: it lacks a large event; {_MOVE_AWAY}"
-            )
-        return unpack(rows[0][0])
+        return unpack(rows[0][0]) if rows else None
 
     def find(self, session_id: str) -> SessionRecord | None:
         """The record of a session, with its last position."""
         rows = self.database.query(_FIND.format(record=_RECORD), (session_id,))
-        return SessionRecord(*rows[0]) if rows else None
+        return self._record(rows[0]) if rows else None
+
+    def _record(self, row: Sequence[Any]) -> SessionRecord:
+        record = SessionRecord(*row)
+        positions = (record.open_turn or 0, record.context_from or 0, record.last_seq)
+        if not (
+            all(type(text) is str for text in (record.session_id, record.cwd, record.title or ""))
+            and all(type(position) is int for position in positions)
+            and _is_instant(record.updated_at)
+            and _is_instant(record.created_at)
+        ):
+            raise StoreError(
+                f"the session store {self.path} is damaged: what it says of session"
+                f" {record.session_id!r:.40} cannot be; {_MOVE_AWAY}, it was not changed"
+            )
+        return record
+
+    def _damaged(self, what: str, session_id: str) -> StoreError:
+        return StoreError(
+            f"the session store {self.path} is damaged: session {session_id!r} has {what}; nothing"
+            " was changed. Delete it with term2 sessions delete (an export as JSON lines saves"
+            f" what there is) or, for the whole store, {_MOVE_AWAY}"
+        )
 
     def list_sessions(
         self, cwd: str | None, before: tuple[int, str] | None, limit: int
@@ -213,11 +251,16 @@ class Store:
             arguments += before
         # Only fixed conditions are put in; values are bound.
         statement = _LIST.format(record=_RECORD, conditions=" AND ".join(where))
-        return [SessionRecord(*row) for row in self.database.query(statement, (*arguments, limit))]
+        return [self._record(row) for row in self.database.query(statement, (*arguments, limit))]
 
     def close(self) -> None:
         """Close the database; later calls raise `StoreError`."""
         self.database.close()
+
+
+def _is_instant(value: object) -> bool:
+    """SQLite keeps a column to its type only as long as the file is whole."""
+    return isinstance(value, int) and 0 <= value <= _LAST_INSTANT
 
 
 def _insert(

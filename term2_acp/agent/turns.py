@@ -75,8 +75,8 @@ class TurnRunner:
         # A cancel counts also when the turn failed because of it.
         if turn.cancel.cancelled:
             reason = StopReason.CANCELLED
-        turn.session.end(turn, reason, detail)
-        return Outcome(reason, message)
+        failure = turn.session.end(turn, reason, detail)
+        return Outcome(StopReason.ERROR, failure.message) if failure else Outcome(reason, message)
 
     def _attempt(self, turn: Turn) -> StopReason:
         turn.cancel.raise_if_cancelled()

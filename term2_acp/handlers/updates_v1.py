@@ -39,31 +39,44 @@ if TYPE_CHECKING:
 
 OUTPUT_BYTES = 64 * 1024
 """So much of a command's output is shown as the call's text: head and tail."""
+_HALF = OUTPUT_BYTES // 2
 
 
 @attrs.define
 class _Output:
-    """What a running command wrote; shown again each time that it doubled."""
+    """
+    What a running command wrote; shown again each time that it doubled.
+
+    However the bytes come, in pieces or as a replay's whole, the text is the same.
+    """
 
     tool_call_id: str
-    data: bytearray = attrs.Factory(bytearray)
-    omitted: int = 0
+    head: bytearray = attrs.Factory(bytearray)
+    tail: bytearray = attrs.Factory(bytearray)
+    size: int = 0
     shown_at: int = 0
 
     def add(self, data: bytes) -> None:
-        self.data += data
-        if len(self.data) > 2 * OUTPUT_BYTES:
-            half = OUTPUT_BYTES // 2
-            self.omitted += len(self.data) - OUTPUT_BYTES
-            self.data[half:-half] = b""
+        self.size += len(data)
+        room = _HALF - len(self.head)
+        self.head += data[:room]
+        self.tail += data[room:]
+        # Not at each piece: what is cut off moves all that is kept.
+        if len(self.tail) > 2 * _HALF:
+            del self.tail[:-_HALF]
 
     @property
     def is_due(self) -> bool:
-        return len(self.data) + self.omitted >= 2 * self.shown_at
+        return self.size >= 2 * self.shown_at
 
     def text(self) -> str:
-        self.shown_at = len(self.data) + self.omitted
-        return _output_text(bytes(self.data), self.omitted)
+        self.shown_at = self.size
+        tail = self.tail[-_HALF:]
+        omitted = self.size - len(self.head) - len(tail)
+        if not omitted:
+            return (self.head + tail).decode("utf-8", "replace")
+        first, last = (part.decode("utf-8", "replace") for part in (self.head, tail))
+        return f"{first}\n[... {omitted} bytes omitted ...]\n{last}"
 
 
 class UpdatesV1(Notifications):
@@ -264,14 +277,6 @@ def _content(
 
 def _text(text: str) -> shared.Content:
     return shared.Content(shared.TextContent(text))
-
-
-def _output_text(data: bytes, omitted: int) -> str:
-    if not omitted:
-        return data.decode("utf-8", "replace")
-    half = len(data) // 2
-    head, tail = data[:half].decode("utf-8", "replace"), data[half:].decode("utf-8", "replace")
-    return f"{head}\n[... {omitted} bytes omitted ...]\n{tail}"
 
 
 def _plan(entries: Sequence[ports.PlanEntry]) -> v1.Plan:

@@ -45,8 +45,15 @@ class Archive:
 
     @staticmethod
     def exists(directory: str) -> bool:
-        """Whether there is a store; looking makes none."""
-        return os.path.exists(os.path.join(directory, "sessions.db"))
+        """Whether there is a store, as far as can be seen; looking makes none."""
+        try:
+            os.lstat(os.path.join(directory, "sessions.db"))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            # Whoever opens it says why it cannot be looked at.
+            return True
+        return True
 
     def close(self) -> None:
         """Close the store."""
@@ -65,7 +72,8 @@ class Archive:
         The session of an id that may be shortened, also by its `sess_`.
 
         Raises:
-            NoSuchSessionError: there is none, or several begin like that.
+            NoSuchSessionError: there is none, or several begin like that; of nothing at all
+                (as of an empty variable) not even the only one is meant.
         """
         beginning = replace_lone_surrogates(beginning)
         whole = self.store.find(beginning)
@@ -75,6 +83,10 @@ class Archive:
         ids = list(dict.fromkeys(id_ for start in starts for id_ in self._beginning_with(start)))
         if not ids:
             raise NoSuchSessionError(f"there is no session {beginning!r}; see term2 sessions list")
+        if len(ids) == 1 and not beginning.removeprefix(_PREFIX):
+            raise NoSuchSessionError(
+                f"{beginning!r} names no session; give some of its id, see term2 sessions list"
+            )
         record = self.store.find(ids[0]) if len(ids) == 1 else None
         if record is None:
             raise NoSuchSessionError(

@@ -6,6 +6,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -26,6 +27,7 @@ from term2_acp.upkeep.tables import bytes_of, printable, table
 from term2_acp.upkeep.times import age, local
 
 _LIMIT = 50
+_COUNT = re.compile("[1-9][0-9]{0,8}")
 _FORMATS = {"jsonl": json_lines, "markdown": markdown}
 
 
@@ -99,8 +101,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a number from 1 on, not {text!r}")
+    if not _COUNT.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to 999999999, not {text!r}")
     return int(text)
 
 
@@ -218,7 +220,8 @@ def _delete(archive: Archive, options: argparse.Namespace) -> int:
 
 
 def _prune(archive: Archive, options: argparse.Namespace) -> int:
-    before = time.time_ns() // 1000 - options.older_than * 1_000_000
+    # Nothing is older than the epoch, and SQLite counts no further than 64 bits.
+    before = max(time.time_ns() // 1000 - options.older_than * 1_000_000, 0)
     old = archive.idle_since(before)
     if options.dry_run:
         _write_table(old)

@@ -26,7 +26,7 @@ def json_lines(store: Store, record: SessionRecord) -> Iterator[str]:
     for row in store.rows(record.session_id, upto=record.last_seq):
         event: dict[str, object] = {"seq": row.seq, "at": rfc3339(row.at), "type": row.name}
         try:
-            event["data"] = json.loads(row.text)
+            event["data"] = json.loads(row.text or "")
         except ValueError:
             event["damaged"] = row.text
         yield json.dumps(event, ensure_ascii=False)

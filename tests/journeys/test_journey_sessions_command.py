@@ -219,6 +219,44 @@ def test_old_sessions_are_pruned(term2, store):
     assert (0, "deleted sess_cut\n", "") == term2("prune", "--older-than", "30d")
     assert (0, "deleted sess_silent\n", "") == term2("prune", "--older-than", "4w")
     assert (0, "", "") == term2("prune", "--older-than", "4w")
+    assert (0, "", "") == term2("prune", "--older-than", "999999y")
+
+
+def test_no_id_means_no_session(term2, store):
+    """An empty one, as of an unset variable, does not delete the only session that there is."""
+    for session_id in list(SESSIONS)[1:]:
+        term2("delete", session_id)
+    before = left(store)
+    for empty in ("", "sess_"):
+        status, out, err = term2("delete", empty)
+        assert (1, "") == (status, out)
+        assert "names no session" in err
+    assert before == left(store)
+
+
+def test_a_damaged_event_can_be_exported_around_and_deleted(term2, store):
+    """As the error says; what was kept apart and is lost is null."""
+    store.append("sess_silent", 2, [AgentText("m", "x" * 9000), AgentText("m", "whole")])
+    with closing(sqlite3.connect(store.path)) as database, database:
+        database.execute(
+            "UPDATE large_data SET data = x'00' WHERE id ="
+            " (SELECT large FROM events WHERE session_id = 'sess_silent' AND seq = 2)"
+        )
+    status, out, err = term2("export", "silent", "--format", "markdown")
+    assert 1 == status
+    assert "delete it with term2 sessions delete" in err.lower()
+    status, out, _err = term2("export", "silent")
+    (*_, lost, whole) = [json.loads(line) for line in out.splitlines()]
+    assert (0, None, "whole") == (status, lost["damaged"], whole["data"]["text"])
+    assert (0, "deleted sess_silent\n", "") == term2("delete", "silent")
+
+
+def test_a_store_that_cannot_be_looked_at_is_not_an_empty_one(term2, home):
+    """It is refused with the reason, not answered with an empty list."""
+    (home.root / "file").write_text("")
+    status, out, err = term2("list", XDG_STATE_HOME=str(home.root / "file"))
+    assert (1, "") == (status, out)
+    assert "move away what has its name" in err
 
 
 @pytest.mark.parametrize(
@@ -226,7 +264,8 @@ def test_old_sessions_are_pruned(term2, store):
     [
         ((), "required: COMMAND"),
         (("frob",), "invalid choice: 'frob'"),
-        (("list", "--limit", "0"), "--limit: must be a number from 1 on, not '0'"),
+        (("list", "--limit", "0"), "--limit: must be a number from 1 to 999999999, not '0'"),
+        (("list", "--limit", "9" * 30), "--limit: must be a number from 1 to 999999999"),
         (("show",), "required: ID"),
         (("prune",), "required: --older-than"),
         (("prune", "--older-than", "soon"), "must be like 12h, 30d, 8w or 1y, not 'soon'"),

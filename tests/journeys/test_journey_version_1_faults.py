@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import sqlite3
 import subprocess
 
 import pytest
@@ -194,6 +196,24 @@ def test_a_turn_that_a_kill_left_open_is_closed_by_a_load(start, project):
     (call,) = final(replayed)
     assert call["status"] == "failed"
     assert "42 rings" in call["content"][0]["content"]["text"]
+    still_works(editor, session)
+
+
+def test_a_turn_whose_end_cannot_be_stored_has_failed(editor, session, home_of_all):
+    """It is no end_turn, as in version 2; the next prompt is answered as if nothing had been."""
+    database = home_of_all.state / "term2" / "sessions.db"
+    with contextlib.closing(sqlite3.connect(database)) as store, store:
+        store.execute(
+            "CREATE TRIGGER no_end BEFORE INSERT ON events WHEN NEW.type = 'turn_ended'"
+            " BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+    reply = prompt(editor, session, "/say told")
+    error = reply.error()
+    with contextlib.closing(sqlite3.connect(database)) as store, store:
+        store.execute("DROP TRIGGER no_end")
+    assert error["code"] == -32603
+    assert str(database) in error["message"]
+    assert said(editor.updates(session)) == "told"
     still_works(editor, session)
 
 

@@ -203,6 +203,26 @@ def test_the_output_of_a_command_is_text_of_its_call(editor, session):
     assert call["content"][0]["content"]["text"].startswith("one\ntwo\n")
 
 
+def test_long_output_keeps_both_ends_and_is_the_same_in_a_load(editor, session, folder):
+    """What is left out is where it says, live and loaded, however the bytes came."""
+    editor.permissions.allow_all()
+    lines = [f"{number:06}{'x' * 90}" for number in range(2000)]
+    show = "seq -f '%06g' {} {} | sed s/$/" + "x" * 90 + "/"
+    # The second part is seen when the first was already too long.
+    show = f"{show.format(0, 1499)}; sleep 0.3; {show.format(1500, 1999)}"
+    _, live = run(editor, session, f"/shell {show}")
+    editor.request("session/close", {"sessionId": session}).result()
+    (call,), (loaded,) = final(live), final(load(editor, session, folder))
+    words = call["content"][0]["content"]["text"]
+    head, _, rest = words.partition("\n[... ")
+    count, _, tail = rest.partition(" bytes omitted ...]\n")
+    whole = "\n".join(lines) + "\n"
+    assert len(head) + int(count) + len(tail) == len(whole)
+    assert (whole.startswith(head), whole.endswith(tail)) == (True, True)
+    assert len(head) == len(tail) == 32 * 1024
+    assert loaded["content"] == call["content"]
+
+
 def test_secrets_are_told_as_little_as_in_version_2(editor, session):
     """In the arguments, the question, the output and the replay; the command has the real one."""
     reply = prompt(editor, session, f"/shell test {TOKEN} = {TOKEN[:4]}{TOKEN[4:]} && echo {TOKEN}")

@@ -56,7 +56,7 @@ from term2_acp.eventlog import (
     UsageReported,
     UserMessage,
 )
-from term2_acp.eventrows import event_from_row, event_to_row
+from term2_acp.eventrows import DamagedRowError, event_from_row, event_to_row
 
 WORDS = st.one_of(st.text(max_size=6), st.sampled_from(["", "\0", "\u2028", "🙂", "\ufffd"]))
 IDS = st.text(max_size=4)
@@ -201,7 +201,7 @@ def test_members_of_a_newer_version_are_ignored():
 )
 def test_a_damaged_row_is_an_error_that_names_the_kind(name, text):
     """A half-written or foreign row never comes through as something else."""
-    with pytest.raises(StoreError, match=name):
+    with pytest.raises(DamagedRowError, match=name):
         event_from_row(name, text)
 
 

@@ -276,14 +276,17 @@ def test_a_session_without_a_prompt_is_not_listed_and_activity_comes_first(store
 
 
 def test_the_files_are_private(directory):
-    """Whatever the umask is, SQLite's own files too."""
+    """Whatever the umask is, SQLite's own files too, and what was missing on the way to them."""
+    way = directory
+    directory = os.path.join(way, "a", "b")
     before = os.umask(0)
     try:
         store = Store(directory)
         add_prompted(store, "s")
     finally:
         os.umask(before)
-    assert 0o700 == stat.S_IMODE(os.stat(directory).st_mode)
+    for folder in (way, os.path.dirname(directory), directory):
+        assert 0o700 == stat.S_IMODE(os.stat(folder).st_mode)
     modes = {
         name: stat.S_IMODE(os.stat(os.path.join(directory, name)).st_mode)
         for name in os.listdir(directory)
@@ -391,6 +394,88 @@ def test_damage_that_is_met_later_is_a_clear_error(directory, store):
             with pytest.raises(StoreError, match="damaged"):
                 use()
     assert before == files(directory)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE events SET at = 'noon' WHERE seq = 2",
+        "UPDATE events SET at = 4611686018427387904 WHERE seq = 2",
+        "UPDATE events SET data = x'00ff' WHERE seq = 2",
+        "UPDATE events SET data = '[]' WHERE seq = 2",
+        "UPDATE events SET data = CAST(x'7bff' AS TEXT) WHERE seq = 2",
+        "UPDATE events SET large = 99 WHERE seq = 2",
+        "UPDATE sessions SET updated_at = x''",
+        "UPDATE sessions SET updated_at = 1.5",
+        "UPDATE sessions SET updated_at = 4611686018427387904",
+        "UPDATE sessions SET created_at = 'noon'",
+        "UPDATE sessions SET open_turn = 'x'",
+        "UPDATE sessions SET title = x'00'",
+        "UPDATE sessions SET cwd = CAST(x'ff' AS TEXT)",
+        "DELETE FROM sqlite_master WHERE name LIKE '%events%'",
+    ],
+)
+def test_rows_that_cannot_be_are_a_clear_error(directory, store, change):
+    """Whatever reads them names the file and the remedy; nothing fails in another way."""
+    add_prompted(store, "s")
+    store.close()
+    with contextlib.closing(sqlite3.connect(store.path)) as database, database:
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute(change)
+    with contextlib.closing(Store(directory)) as broken:
+        failed = []
+        for use in (
+            lambda: broken.find("s"),
+            lambda: log_of(broken, "s"),
+            lambda: broken.list_sessions(None, None, 50),
+        ):
+            try:
+                use()
+            except StoreError as error:
+                failed.append(error.message)
+    assert failed
+    for message in failed:
+        assert store.path in message
+        assert "damaged" in message
+        assert "move it away" in message
+
+
+def test_a_format_that_is_none_is_damage(directory, store):
+    """SQLite would say that it may not be written."""
+    store.close()
+    with open(store.path, "r+b") as file:
+        file.seek(18)
+        file.write(b"\x07")
+    before = files(directory)
+    assert before == refused(directory, "damaged")
+
+
+def test_a_journal_without_its_database_is_left_alone(directory, store):
+    """SQLite would delete it, and what was told last with it."""
+    add_prompted(store, "s")
+    journal = f"{store.path}-wal"
+    with open(journal, "rb") as file:
+        blob = file.read()
+    store.close()
+    for left in (b"", None):
+        with open(journal, "wb") as file:
+            file.write(blob)
+        os.truncate(store.path, 0) if left is not None else os.unlink(store.path)
+        before = files(directory)
+        assert before == refused(directory, "its journal .* is there; put it back")
+
+
+def test_a_store_that_lost_its_name_takes_no_turn(directory, store, tmp_path):
+    """What would be written into a file that was moved or deleted is found by nobody."""
+    add_prompted(store, "s")
+    os.rename(store.path, tmp_path / "moved")
+    for another in (False, True):
+        if another:
+            shutil.copy(tmp_path / "moved", store.path)
+        with pytest.raises(StoreError, match=r"moved or deleted.*put it back, or restart"):
+            store.append("s", 4, [TurnStarted("t")])
+    os.rename(tmp_path / "moved", store.path)
+    store.append("s", 4, [TurnStarted("t")])
 
 
 def test_a_store_that_cannot_be_made_says_why(tmp_path):
