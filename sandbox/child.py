@@ -17,11 +17,13 @@ import attrs
 
 from sandbox import bwrap
 from sandbox.control_group import ControlGroup
+from sandbox.diagnosis import INSTALL
 from sandbox.errors import SetupError
 from sandbox.supervision import GRACE_S
 from sandbox.watchdog import Watchdog
 
 _LARGEST_STATUS = 64 * 1024
+_NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.ENOEXEC)
 _TOO_LONG = "a command has at most 128 KiB; write it to a file in the workspace and run that"
 
 
@@ -105,7 +107,10 @@ class Child:
             except (OSError, ValueError) as error:
                 if isinstance(error, OSError) and error.errno == errno.E2BIG:
                     raise SetupError("the command is too long", _TOO_LONG) from error
-                raise SetupError.from_os_error("bubblewrap could not be started", error) from error
+                is_no_program = isinstance(error, OSError) and error.errno in _NO_PROGRAM
+                remedy = f"look at {argv[0]}, or {INSTALL}" if is_no_program else ""
+                text = "bubblewrap could not be started"
+                raise SetupError.from_os_error(text, error, remedy) from error
             kept.pop_all()
         return cls(output, exited, status, go_write, process, watchdog)
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+
 from sandbox.errors import SetupError
 
 _USER_NAMESPACES = (
     "allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
     "an AppArmor profile for bwrap or sysctl kernel.apparmor_restrict_unprivileged_userns=0 "
-    "(Ubuntu 23.10 and later), user.max_user_namespaces above 0 (RHEL)"
+    "(Ubuntu 23.10 and later), user.max_user_namespaces above 0 (RHEL); in a chroot there are none"
 )
 _CONTAINER = (
     "in a container the runtime forbids it: for docker add --security-opt seccomp=unconfined "
     "--security-opt apparmor=unconfined --security-opt systempaths=unconfined"
 )
+_BWRAP_BY_HAND = "run `bwrap --ro-bind / / /bin/true` to see what bubblewrap needs here"
+TRY_BY_HAND = (
+    "run `sandbox-exec -p '(version 1)(allow default)' /usr/bin/true` to see whether it works here"
+    if sys.platform == "darwin"
+    else _BWRAP_BY_HAND
+)
+"""What a person can do where nothing is known about the fault."""
 INSTALL = "install bubblewrap 0.8 or later, so that `bwrap` is on PATH"
 
 _KNOWN = (
@@ -83,7 +92,7 @@ def diagnose(message: str) -> SetupError:
     for signs, (reason, remedy) in _KNOWN:
         if any(sign in message for sign in signs):
             return SetupError(f"{reason}: {text}", remedy)
-    return SetupError(text, "run `bwrap --ro-bind / / /bin/true` to see what bubblewrap needs here")
+    return SetupError(text, _BWRAP_BY_HAND)
 
 
 def diagnose_seatbelt(message: str) -> SetupError:

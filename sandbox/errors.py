@@ -28,14 +28,14 @@ class SetupError(SandboxError):
         self.remedy = remedy
 
     @classmethod
-    def from_os_error(cls, what: str, error: OSError | ValueError) -> SetupError:
-        """The failure of `what`, with a remedy if we ran out of descriptors."""
+    def from_os_error(cls, what: str, error: OSError | ValueError, remedy: str = "") -> SetupError:
+        """The failure of `what`; that we ran out of descriptors has a remedy of its own."""
         if is_out_of_descriptors(error):
             return cls(
                 f"too many open files: {what}",
                 "let other commands or sessions end, or raise the limit (ulimit -n)",
             )
-        return cls(f"{what}: {error}")
+        return cls(f"{what}: {error}", remedy)
 
     def __str__(self) -> str:
         return f"{self.reason}. To fix it: {self.remedy}" if self.remedy else self.reason

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 import attrs
 
 from sandbox import control_group, private, stubs
+from sandbox.diagnosis import TRY_BY_HAND
 from sandbox.errors import SandboxError
 from sandbox.policy import Policy
 from sandbox.process import Process
+from sandbox.result import Result
 
 _PROBE_TIMEOUT_S = 20.0
 _TRUE = "/usr/bin/true" if sys.platform == "darwin" else "/bin/true"
@@ -36,7 +38,9 @@ class Availability:
     remark: str = ""
 
 
-def probe(environ: Mapping[str, str] | None = None) -> Availability:
+def probe(
+    environ: Mapping[str, str] | None = None, *, timeout_s: float = _PROBE_TIMEOUT_S
+) -> Availability:
     """
     Build a real sandbox, with every flag, in a temporary workspace, and run `true` in it.
 
@@ -52,7 +56,7 @@ def probe(environ: Mapping[str, str] | None = None) -> Availability:
             )
             try:
                 result = Process(policy, _TRUE, environ=variables).run(
-                    timeout_s=_PROBE_TIMEOUT_S, on_output=lambda _: None
+                    timeout_s=timeout_s, on_output=lambda _: None
                 )
             finally:
                 policy.discard()
@@ -61,8 +65,16 @@ def probe(environ: Mapping[str, str] | None = None) -> Availability:
     if result.failure:
         return Availability(False, result.failure.reason, result.failure.remedy)
     if result.exit_code != 0:
-        return Availability(False, f"{_TRUE} did not succeed in it: {result}")
+        return Availability(False, f"{_TRUE} {_ending(result, timeout_s)}", TRY_BY_HAND)
     return Availability(True, remark=_remark(policy))
+
+
+def _ending(result: Result, timeout_s: float) -> str:
+    if result.timed_out:
+        return f"did not end in it within {timeout_s:g} s"
+    if result.signal is not None:
+        return f"was killed in it by {result.signal}"
+    return f"ended in it with exit status {result.exit_code}"
 
 
 def _remark(policy: Policy) -> str:

@@ -64,11 +64,9 @@ def _run(arguments: list[str]) -> int:
     """
     match arguments:
         case ["--version"]:
-            sys.stdout.write(f"term2 {__version__}\n")
-            return 0
+            return 0 if stdio.print_whole(f"term2 {__version__}\n") else 1
         case ["--help"]:
-            sys.stdout.write(USAGE)
-            return 0
+            return 0 if stdio.print_whole(USAGE) else 1
         case ["acp", *rest]:
             flags = parse_flags(rest)
             diagnostics.set_up(os.environ)
@@ -97,8 +95,7 @@ def _run(arguments: list[str]) -> int:
             if len(rest) != 1 or rest[0] not in completion.SHELLS:
                 shells = ", ".join(completion.SHELLS)
                 raise UsageError(f"completion takes the name of one shell: {shells}")
-            sys.stdout.write(completion.script(rest[0]))
-            return 0
+            return 0 if stdio.print_whole(completion.script(rest[0])) else 1
         case [word, *_]:
             raise UsageError(f"unknown command {word!r}; try term2 --help")
         case _:

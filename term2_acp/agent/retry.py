@@ -37,7 +37,13 @@ class Retries:
         if pause > LONGEST_PAUSE_S:
             raise error
         self._done += 1
-        logger.warning("%s; try %d of %d in %.1f s", error.message, self._done, MAX_RETRIES, pause)
+        logger.warning(
+            "%s Asking again in %.1f s (try %d of %d).",
+            error.message,
+            pause,
+            self._done,
+            MAX_RETRIES,
+        )
         cancel.wait(pause)
         cancel.raise_if_cancelled()
 

@@ -72,16 +72,24 @@ class Chat:
         # Until the end, so that nothing which is typed meanwhile is echoed into the text.
         keyboard = contextlib.nullcontext() if self._is_plain else Keyboard(0).raw()
         with self._signals.watched(), keyboard:
-            server = Server(
-                server_argv(self._flags),
-                inbox=self._inbox,
-                diagnostics=self._diagnostics,
-                ended=self._note_end,
-            )
+            try:
+                server = Server(
+                    server_argv(self._flags),
+                    inbox=self._inbox,
+                    diagnostics=self._diagnostics,
+                    ended=self._note_end,
+                )
+            except OSError as error:
+                sys.stderr.write(f"term2: the server cannot be started ({error.strerror})\n")
+                return STATUS_FAULT
             try:
                 return self._talk(server)
             except BrokenPipeError:
                 _forget_stdout()
+                return STATUS_FAULT
+            except OSError as error:
+                _forget_stdout()
+                sys.stderr.write(f"term2: the output cannot be written ({error.strerror})\n")
                 return STATUS_FAULT
             finally:
                 server.close()
@@ -94,7 +102,7 @@ class Chat:
         is_open = False
         try:
             dialogue.initialize()
-            dialogue.open_new(os.path.realpath(os.getcwd()))
+            dialogue.open_new(_folder())
             is_open = True
             view.greet(dialogue.conversation)
             self._converse(dialogue, view)
@@ -198,5 +206,20 @@ def _ending(status: int | None) -> str:
 
 
 def _forget_stdout() -> None:
-    """Let the end of the program not stumble over output that nobody reads."""
+    """Let the end of the program not stumble over output that nobody takes."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _folder() -> str:
+    """
+    The folder that the user stands in.
+
+    Raises:
+        ChatError: it is not there any more, or may not be looked at.
+    """
+    try:
+        return os.path.realpath(os.getcwd())
+    except OSError as error:
+        raise ChatError(
+            f"the current folder cannot be used ({error.strerror}); cd to a project and try again"
+        ) from None

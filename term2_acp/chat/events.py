@@ -15,6 +15,7 @@ import attrs
 
 from term2_acp.chat.inbox import Inbox, Item
 
+_MOST_IN_A_ROW = 100
 _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGWINCH)
 
 
@@ -113,11 +114,17 @@ class Signals:
 
 
 class Events:
-    """Gives what happens next; signals come before messages, and those before input."""
+    """
+    Gives what happens next; signals come before messages, and those before input.
+
+    A server that never pauses keeps nobody from the keyboard: after many messages in a row
+    there is a look at the input.
+    """
 
     def __init__(self, inbox: Inbox, signals: Signals) -> None:
         self._inbox = inbox
         self._signals = signals
+        self._in_a_row = 0
 
     def next(self, source: Source | None = None, timeout_s: float | None = None) -> Event:
         """Wait for the next event; input is read only if there is a source for it."""
@@ -129,9 +136,17 @@ class Events:
             number = self._signals.take()
             if number is not None:
                 return Signalled(number)
+            if source is not None and self._in_a_row >= _MOST_IN_A_ROW:
+                self._in_a_row = 0
+                if source.has_more() or select.select([source], [], [], 0)[0]:
+                    text = source.take()
+                    if text != "":
+                        return Typed(text)
             item = self._inbox.take()
             if item is not None:
+                self._in_a_row += 1
                 return item
+            self._in_a_row = 0
             if source is not None and source.has_more():
                 return Typed(source.take())
             ready, _, _ = select.select(descriptors, [], [], timeout_s)

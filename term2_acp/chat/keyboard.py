@@ -57,6 +57,10 @@ class Keyboard:
         finally:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, before)
 
+    def is_waiting(self) -> bool:
+        """Whether something was typed that was not taken yet."""
+        return self._is_readable(0)
+
     def take(self) -> str | None:
         """What was typed: "" for keys that mean nothing here, None if the terminal is gone."""
         text = self._read()

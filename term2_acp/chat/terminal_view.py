@@ -63,6 +63,7 @@ class TerminalView:
         self._is_stale = False
         self._drawn_at = 0.0
         self._begun_at = 0.0
+        self._quiet_since = 0.0
         self._typed_ahead = ""
 
     # --- prompts
@@ -180,6 +181,7 @@ class TerminalView:
         """Print the question; it takes an answer once the keyboard is quiet."""
         self._messages.finish()
         self._question = TerminalQuestion(question, self._screen, self._renderer)
+        self._quiet_since = time.monotonic()
         self._draw()
 
     def answer(self, question: Question, text: str | None) -> Option | None:
@@ -189,6 +191,7 @@ class TerminalView:
             return question.rejection()
         if shown.is_armed:
             return shown.answer(text)
+        self._quiet_since = time.monotonic()
         if not shown.is_key(text):
             self._typed_ahead += _printable(text)
         raise NoAnswer
@@ -220,7 +223,12 @@ class TerminalView:
         if not self._is_in_turn:
             return None
         if self._question is not None and not self._question.is_armed:
-            return _QUIET_S
+            left = self._quiet_since + _QUIET_S - time.monotonic()
+            if left > 0 or self._keyboard.is_waiting():
+                return max(left, 0)
+            # By the clock, not by silence: what else goes on must not keep it closed.
+            self._question.is_armed = True
+            self._is_stale = True
         if self._is_stale:
             left = self._drawn_at + _REDRAW_S - time.monotonic()
             if left <= 0:

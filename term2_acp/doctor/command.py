@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import os
@@ -10,13 +9,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 from term2_acp import __version__
 from term2_acp.doctor import configuration, isolation, network, output, storage, versions
 from term2_acp.doctor.report import Check, Report, failed
 from term2_acp.doctor.table import table
 from term2_acp.folders import Folders
+from term2_acp.stdio import print_whole
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +31,7 @@ def run(*, as_json: bool) -> int:
     else:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         text = table(report, width=shutil.get_terminal_size().columns, colour=colour)
-    _print(text)
-    return 0 if report.ok else 1
+    return 0 if print_whole(text) and report.ok else 1
 
 
 def _checks() -> Iterator[Check]:
@@ -56,16 +54,3 @@ def guarded(name: str, check: Callable[[], Check]) -> Check:
         logger.debug("the check %s failed", name, exc_info=True)
         message = f"the check itself failed: {type(error).__name__}: {error}"
         return Check(name, "could not be checked", (failed(message, "report this as a bug"),))
-
-
-def _print(text: str) -> None:
-    # A report with an odd file name is worth more than a traceback.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except OSError:
-        # Whoever read it has enough, or the disk is full: the exit status still counts.
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

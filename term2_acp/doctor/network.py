@@ -88,20 +88,48 @@ def _ask(selection: Selection, deadline_s: float) -> _Answer:
             response = exchange.client.send(request, stream=True)
             body = _read(response)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        if cancel.cancelled:
-            late = failed(
-                f"no whole answer within {deadline_s:g} s",
-                "check base_url and the network, and whether the service is busy",
-            )
-            return attrs.evolve(answer, fault=late)
-        cause = error if isinstance(error, httpx2.HTTPError) else httpx2.UnsupportedProtocol("")
-        return attrs.evolve(answer, fault=failed(str(connection_fault(service, cause, deadline_s))))
+        fault = _late(deadline_s) if cancel.cancelled else _broken(service, error, deadline_s)
+        return attrs.evolve(answer, fault=fault)
     finally:
         timer.cancel()
+    # A body without a length seems whole wherever its connection is shut.
+    if cancel.cancelled:
+        return attrs.evolve(answer, fault=_late(deadline_s))
     answer = attrs.evolve(answer, status=response.status_code)
-    if response.status_code == httpx2.codes.OK:
-        return attrs.evolve(answer, lists_model=_lists(body, selection.model))
-    return attrs.evolve(answer, fault=_refusal(response, service, selection.model))
+    if response.status_code != httpx2.codes.OK:
+        return attrs.evolve(answer, fault=_refusal(response, service, selection.model))
+    if not _is_json(body):
+        return attrs.evolve(answer, fault=_no_api(response))
+    return attrs.evolve(answer, lists_model=_lists(body, selection.model))
+
+
+def _late(deadline_s: float) -> Finding:
+    return failed(
+        f"no whole answer within {deadline_s:g} s",
+        "check base_url and the network, and whether the service is busy",
+    )
+
+
+def _broken(
+    service: Service, error: httpx2.HTTPError | httpx2.InvalidURL, deadline_s: float
+) -> Finding:
+    # Not the words for a prompt that broke off: nobody sent one.
+    if isinstance(error, httpx2.RemoteProtocolError | httpx2.ReadError | httpx2.WriteError):
+        return failed(
+            f"what listens at {service.address} broke off before it gave a whole answer",
+            "check that base_url is that of the API, and that the service is well",
+        )
+    cause = error if isinstance(error, httpx2.HTTPError) else httpx2.UnsupportedProtocol("")
+    return failed(str(connection_fault(service, cause, deadline_s)))
+
+
+def _no_api(response: httpx2.Response) -> Finding:
+    kind = response.headers.get("content-type", "").partition(";")[0] or "something else"
+    return failed(
+        f"it answers with {kind} instead of a list of models in JSON",
+        "check base_url, which is that of the API and mostly ends with /v1; a proxy or a page to"
+        " log in may be in between",
+    )
 
 
 def _headers(selection: Selection) -> Mapping[str, str]:
@@ -137,6 +165,17 @@ def _refusal(response: httpx2.Response, service: Service, model: str) -> Finding
             "if prompts fail too, check base_url",
         )
     return failed(str(service.refused(read_refusal(response), model)))
+
+
+def _is_json(body: bytes) -> bool:
+    # What was longer than is read cannot be told.
+    try:
+        json.loads(body)
+    except ValueError:
+        return len(body) > _MAX_BODY_BYTES
+    except RecursionError:
+        return True
+    return True
 
 
 def _lists(body: bytes, model: str) -> bool | None:

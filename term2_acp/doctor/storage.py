@@ -15,7 +15,7 @@ from urllib.parse import quote
 import attrs
 
 from term2_acp.database_files import check_locks, check_whole
-from term2_acp.doctor.report import Check, Fact, Finding, failed, warning
+from term2_acp.doctor.report import Check, Fact, Finding, Status, failed, warning
 from term2_acp.errors import remedy
 from term2_acp.schema import SCHEMA_VERSION, NoSessionStoreError, version_of
 
@@ -62,12 +62,13 @@ def check(folder: str) -> Check:
         Fact("integrity", seen.integrity),
         Fact("free_bytes", seen.free),
     )
-    return Check("store", _summary(path, seen), tuple(findings), facts)
+    is_usable = all(finding.status != Status.FAILED for finding in findings)
+    return Check("store", _summary(path, seen, is_usable=is_usable), tuple(findings), facts)
 
 
-def _summary(path: str, seen: _Seen) -> str:
+def _summary(path: str, seen: _Seen, *, is_usable: bool) -> str:
     if seen.size is None:
-        return f"{path} is made with the first session"
+        return f"{path} {'is made with the first session' if is_usable else 'cannot be used'}"
     sessions = "" if seen.sessions is None else f", {seen.sessions} sessions"
     schema = "" if seen.version is None else f", schema {seen.version}"
     return f"{path} ({seen.size / 1e6:.1f} MB{sessions}{schema})"

@@ -100,7 +100,8 @@ class Service:
         """The fault for a request that was answered with an error."""
         status = refusal.status
         said = self.quote(refusal.message)
-        words = f" and said: {said}" if said else ""
+        is_redirect = 300 <= status < 400
+        words = f"{' with a redirect to' if is_redirect else ' and said:'} {said}" if said else ""
         if is_context_overflow(refusal):
             return ProviderError(
                 f"The conversation is too long for {model} at {self.name}{words}. Start a new"
@@ -131,7 +132,7 @@ class Service:
                     f" ({self.address})."
                 )
             case _ if 300 <= status < 400:
-                return f"It redirects elsewhere; set base_url (now {self.address}) to where it is."
+                return f"None is followed: set base_url (now {self.address}) to where it is."
             case _:
                 return "Check the model and the settings of this provider."
 

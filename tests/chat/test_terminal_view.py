@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
+import threading
 
 import pytest
 from rich.console import Console
 
 from term2_acp.chat.conversation import Conversation
-from term2_acp.chat.keyboard import CTRL_D, ESCAPE
+from term2_acp.chat.keyboard import CTRL_D, ESCAPE, Keyboard
 from term2_acp.chat.questions import Option, Question
 from term2_acp.chat.rendering import Glyphs, Renderer
 from term2_acp.chat.screen import Screen
@@ -20,12 +22,12 @@ OPTIONS = (Option("a", "Allow once", "allow_once"), Option("r", "Reject", "rejec
 
 
 class Desk:
-    """A view in a turn, without a keyboard: input is given to it; `take` is what it wrote."""
+    """A view in a turn: input is given to it; `take` is what it wrote."""
 
-    def __init__(self, width=60):
+    def __init__(self, width=60, keyboard=None):
         self._file = io.StringIO()
         console = Console(file=self._file, width=width, height=30, color_system=None)
-        self.view = TerminalView(Screen(console), Renderer(Glyphs()), None, None)
+        self.view = TerminalView(Screen(console), Renderer(Glyphs()), None, keyboard)
         self.conversation = Conversation("s", "/work")
         self.view.begin_turn(self.conversation)
 
@@ -71,6 +73,28 @@ def test_an_answer_counts_once_the_keyboard_was_quiet(desk):
     assert 0 < desk.view.timeout_s() < 1
     desk.view.tick()
     assert desk.view.answer(asked, "1") is OPTIONS[0]
+
+
+def test_what_else_goes_on_does_not_keep_a_question_closed():
+    """Output that never pauses leaves no moment without an event; the clock counts, and keys do."""
+    reading, writing = os.pipe()
+    with open(reading, "rb"), open(writing, "wb", buffering=0) as typing:
+        desk = Desk(keyboard=Keyboard(reading))
+        asked = question(command="a")
+        desk.view.ask(asked)
+        typing.write(b"1")
+        elapse(desk.view.timeout_s())
+        assert desk.view.timeout_s() == 0
+        with pytest.raises(NoAnswer):
+            desk.view.answer(asked, os.read(reading, 1).decode())
+        elapse(desk.view.timeout_s())
+        desk.view.timeout_s()
+        assert desk.view.answer(asked, "1") is OPTIONS[0]
+
+
+def elapse(seconds):
+    """Let the time go by in which a server would be heard."""
+    threading.Event().wait(seconds)
 
 
 @pytest.mark.parametrize("keys", [ESCAPE, CTRL_D, "1\x1b", None])

@@ -143,6 +143,41 @@ def test_stdout_is_the_protocol_s_alone(start, project, environment):
     assert client.wait_exit() == 0
 
 
+@pytest.mark.parametrize("args", ["--version", "--help", "completion bash", "doctor", "chat"])
+def test_output_that_cannot_be_written_is_told(home, project, args):
+    """A full disk: one line on stderr and exit status 1; a pipe that nobody reads: no word."""
+    ended = shell(home, project, f'"$0" "$@" {args} </dev/null >/dev/full')
+    assert ended.returncode == 1
+    assert "term2: the output cannot be written (No space left on device)" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    piped = shell(home, project, f'"$0" "$@" {args} </dev/null | true')
+    assert "Traceback" not in piped.stderr
+    assert "Exception ignored" not in piped.stderr
+
+
+def test_a_terminal_client_without_input_or_folder_is_no_traceback(home, project):
+    """Closed standard input is its end; a folder that was removed is named as the fault."""
+    ended = shell(home, project, '"$0" "$@" chat <&-')
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
+    gone = shell(home, project, 'mkdir gone; cd gone; rmdir ../gone; "$0" "$@" chat </dev/null')
+    assert gone.returncode == 1
+    assert "the current folder cannot be used" in gone.stderr
+    assert "Traceback" not in gone.stderr
+
+
+def shell(home, folder, line):
+    """Run a line of sh in a folder, with the program as its $0 and $@."""
+    return subprocess.run(
+        ["sh", "-c", line, sys.executable, "-P", "-m", "term2_acp"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=home.environment(),
+        timeout=60,
+    )
+
+
 @pytest.mark.parametrize(
     "streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full"]
 )

@@ -48,8 +48,9 @@ class Reply:
     One answer.
 
     Each piece of bytes is sent on its own, as one chunk of the transfer encoding,
-    unless `length` is set: then the body is sent with a Content-Length. `label` is
-    how a service recognizes the answer that it gave.
+    unless `length` is set: then the body is sent with a Content-Length; or `until_close`:
+    then it ends with the connection. `label` is how a service recognizes the answer that
+    it gave.
     """
 
     parts: tuple[Part, ...] = ()
@@ -58,6 +59,7 @@ class Reply:
     headers: tuple[tuple[str, str], ...] = ()
     before_headers: Part | None = None
     length: bool = False
+    until_close: bool = False
     label: str = ""
 
 
@@ -213,7 +215,7 @@ class HttpServer:
         if reply.length:
             size = sum(len(part) for part in reply.parts if isinstance(part, bytes))
             headers.append(("Content-Length", str(size)))
-        else:
+        elif not reply.until_close:
             headers.append(("Transfer-Encoding", "chunked"))
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
         connection.sendall(f"HTTP/1.1 {reply.status} Scripted\r\n{lines}\r\n".encode("latin-1"))
@@ -221,11 +223,11 @@ class HttpServer:
             if not isinstance(part, bytes):
                 if not self._perform(connection, part):
                     return
-            elif reply.length:
+            elif reply.length or reply.until_close:
                 connection.sendall(part)
             elif part:
                 connection.sendall(b"%x\r\n%s\r\n" % (len(part), part))
-        if not reply.length:
+        if not reply.length and not reply.until_close:
             connection.sendall(b"0\r\n\r\n")
 
     def _perform(self, connection: socket.socket, part: Part) -> bool:

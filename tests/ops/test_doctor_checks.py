@@ -136,6 +136,7 @@ def test_a_file_in_the_way_of_the_folder_has_failed(tmp_path):
     check = storage.check(str(tmp_path / "a" / "b"))
     assert check.status == Status.FAILED
     assert "not a directory" in told(check)
+    assert check.summary.endswith("cannot be used")
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fdinfo"), reason="needs a folder without room")
@@ -187,11 +188,17 @@ ANSWERS = {
     "a refused key": (json_reply(401, {"error": {"message": KEY}}), Status.FAILED, "LOCAL_API_KEY"),
     "no such list": (json_reply(404, {}), Status.WARNING, "no list of models"),
     "a broken service": (json_reply(500, {}), Status.FAILED, "fault of its own"),
-    "a redirect": (json_reply(302, {}, ("Location", "http://x/")), Status.FAILED, "redirects"),
+    "a redirect": (json_reply(302, {}, ("Location", "http://x/")), Status.FAILED, "redirect to"),
     "a silent service": (Reply(before_headers=Then.STALL), Status.FAILED, "within 0.5 s"),
     "half an answer": (Reply((b"{", Then.STALL)), Status.FAILED, "within 0.5 s"),
-    "a reset": (Reply((b"{", Then.RESET)), Status.FAILED, "broke off"),
-    "no JSON": (Reply((b"<html>",), 200, "text/html", length=True), Status.OK, ""),
+    "no length and no end": (
+        Reply((b"{}", Then.STALL), until_close=True),
+        Status.FAILED,
+        "within 0.5 s",
+    ),
+    "a reset": (Reply((b"{", Then.RESET)), Status.FAILED, "check that base_url"),
+    "no answer": (Reply(before_headers=Then.RESET), Status.FAILED, "broke off"),
+    "no JSON": (Reply((b"<html>",), 200, "text/html", length=True), Status.FAILED, "text/html"),
 }
 
 

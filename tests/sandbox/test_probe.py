@@ -120,6 +120,24 @@ def test_refusal_of_bwrap_is_explained(
     assert reason in diagnose(f"bwrap: {message}" if message else "").reason
 
 
+def test_a_bwrap_that_never_ends_is_told_in_words(programs: Path) -> None:
+    """What was waited for, how long, and what a person can try; no value of ours."""
+    fake_bwrap(programs, "exec sleep 60")
+    found = probe(environ(programs, *os.environ["PATH"].split(":")), timeout_s=0.5)
+    assert "/bin/true did not end in it within 0.5 s" == found.reason
+    assert "bwrap --ro-bind" in found.remedy
+
+
+def test_a_bwrap_that_is_no_program_is_named(programs: Path) -> None:
+    """The file to look at, and what to install."""
+    program = fake_bwrap(programs, "")
+    program.write_text("no program")
+    found = probe(environ(programs, *os.environ["PATH"].split(":")))
+    assert "could not be started" in found.reason
+    assert str(program) in found.remedy
+    assert "install bubblewrap" in found.remedy
+
+
 @pytest.mark.parametrize(
     "script",
     [
