@@ -43,6 +43,7 @@ def load(path: str) -> tuple[Config, list[str]]:
         ConfigError: it cannot be read, is not TOML or has a wrong value; the file and
             the key are named.
     """
+    unknown: list[str] = []
     try:
         data = _parse(_read(path))
         unknown = _survey(data)
@@ -53,7 +54,8 @@ def load(path: str) -> tuple[Config, list[str]]:
     except _UnusableFileError as error:
         problems = [str(error)]
     if problems:
-        raise ConfigError(f"{path}: {'; '.join(problems)}")
+        # A key that is missing may be there under a name that is not known.
+        raise ConfigError(f"{path}: {'; '.join([*problems, *unknown])}")
     return config, [f"{path}: {warning}" for warning in unknown]
 
 

@@ -109,9 +109,9 @@ def prompt(block: Block, home: Home) -> None:
     try:
         client.initialize()
         client.permissions.allow_all()
-        project = home.project()
-        (project / "src" / "greeter.py").write_text('print("Hello")\n')
-        (project / "Makefile").write_text("test:\n\t@echo passed\n")
+        # What a new user stands in has nothing that an example could need.
+        project = home.root / "empty"
+        project.mkdir()
         turn = client.run(client.new_session(project), block.text)
         assert turn.stop_reason == "end_turn"
         assert turn.calls

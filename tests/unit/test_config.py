@@ -136,6 +136,14 @@ def test_an_unknown_key_is_warned_of_by_its_path(file, text, key):
     assert ("kind" in warning) == ("local.api_key" in warning or "a.b" in warning)
 
 
+def test_an_unknown_key_is_told_with_what_is_missing(file):
+    """A misspelt key is the reason for one that is missing, so both are in the refusal."""
+    with pytest.raises(ConfigError) as refused:
+        read(file, '[providers.local]\nkind = "openai-compatible"\nurl = "http://x"\n')
+    assert "providers.local.base_url is missing" in str(refused.value)
+    assert "unknown key providers.local.url" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
