@@ -115,10 +115,14 @@ class Machine:
             return None
         return Agent([node, str(_TYPESCRIPT_AGENT)], self.environment(), version=1)
 
-    def vendor_seconds(self, orders: str) -> tuple[float, float]:
-        """Seconds that the vendor's SDK alone takes to read what is ordered: all, processor."""
+    def vendor_seconds(self, orders: str, kind: str) -> tuple[float, float]:
+        """
+        Seconds that the vendor's SDK alone takes to read what is ordered: all, processor.
+
+        Its `kind` is `typed` or `json`: whether the SDK's types are made of it.
+        """
         done = subprocess.run(
-            [sys.executable, str(_HERE / "peer_vendor.py"), str(self.model_port), orders],
+            [sys.executable, str(_HERE / "peer_vendor.py"), str(self.model_port), orders, kind],
             env=self.environment(),
             stdout=subprocess.PIPE,
             check=True,

@@ -32,21 +32,31 @@ class _Run:
         return cls(chunks / seconds, cpu_s / chunks * 1e6)
 
 
+@attrs.define
+class _Runs:
+    """The runs of term2 and of what it is compared with."""
+
+    ours: list[_Run] = attrs.Factory(list)
+    floor: list[_Run] = attrs.Factory(list)
+    vendor: list[_Run] = attrs.Factory(list)
+    untyped: list[_Run] = attrs.Factory(list)
+
+
 def measure(machine: Machine, *, rounds: int, lengths: tuple[int, ...]) -> list[Figure]:
     """Long answers, as fast as the model sends them."""
     figures: list[Figure] = []
     for chunks in lengths:
         orders = Orders(chunks=chunks, size=20)
-        ours: list[_Run] = []
-        floor: list[_Run] = []
-        vendor: list[_Run] = []
+        runs = _Runs()
         with machine.term2(state="-streams") as agent, machine.bare_loop() as loop:
             sessions = _sessions(agent, loop, machine.project)
             for _ in range(rounds):
-                ours.append(_stream(agent, sessions[0], orders))
-                vendor.append(_Run.of(chunks, *machine.vendor_seconds(orders.line())))
-                floor.append(_stream(loop, sessions[1], orders))
-        figures += _compare(chunks, ours, floor, vendor)
+                runs.ours.append(_stream(agent, sessions[0], orders))
+                for kind, vendor in (("typed", runs.vendor), ("json", runs.untyped)):
+                    took = machine.vendor_seconds(orders.line(), kind)
+                    vendor.append(_Run.of(chunks, *took))
+                runs.floor.append(_stream(loop, sessions[1], orders))
+        figures += _compare(chunks, runs)
     return figures
 
 
@@ -108,20 +118,28 @@ def _stream(agent: Agent, session: str, orders: Orders) -> _Run:
     return _Run.of(orders.chunks, seconds, cpu)
 
 
-def _compare(chunks: int, ours: list[_Run], floor: list[_Run], vendor: list[_Run]) -> list[Figure]:
-    speed, price = [
-        [percentile([pick(run) for run in runs], 0.5) for runs in (ours, vendor, floor)]
-        for pick in (lambda run: run.chunks_a_second, lambda run: run.cpu_us)
-    ]
+def _compare(chunks: int, runs: _Runs) -> list[Figure]:
+    ours, ours_us = _medians(runs.ours)
+    vendor, vendor_us = _medians(runs.vendor)
+    untyped, untyped_us = _medians(runs.untyped)
+    floor, floor_us = _medians(runs.floor)
     name = f"streaming {chunks:,} chunks"
-    bar, held = f"at least {_SHARE_BAR:.0%} of it", speed[0] >= speed[1] * _SHARE_BAR
-    sdk, loop = "vendor's SDK alone", "bare loop"
+    bar, held = f"at least {_SHARE_BAR:.0%} of it", ours >= vendor * _SHARE_BAR
+    sdk, json_sdk, loop = "vendor's SDK alone", "the SDK without its types", "bare loop"
+    price, unit = f"{name}, processor", "µs/chunk"
     return [
-        Figure(name, "/s", speed[0], sdk, speed[1], bar, held),
-        Figure(name, "/s", speed[0], loop, speed[2]),
-        Figure(f"{name}, processor", "µs/chunk", price[0], sdk, price[1]),
-        Figure(f"{name}, processor", "µs/chunk", price[0], loop, price[2]),
+        Figure(name, "/s", ours, sdk, vendor, bar, held),
+        Figure(name, "/s", ours, json_sdk, untyped),
+        Figure(name, "/s", ours, loop, floor),
+        Figure(price, unit, ours_us, sdk, vendor_us),
+        Figure(price, unit, ours_us, json_sdk, untyped_us),
+        Figure(price, unit, ours_us, loop, floor_us),
     ]
+
+
+def _medians(runs: list[_Run]) -> tuple[float, float]:
+    speeds, prices = [run.chunks_a_second for run in runs], [run.cpu_us for run in runs]
+    return percentile(speeds, 0.5), percentile(prices, 0.5)
 
 
 def _delays(agent: Agent, session: str, orders: Orders) -> list[float]:

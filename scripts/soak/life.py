@@ -68,6 +68,8 @@ class Life:
             self._initialize()
             at_rest = self._warm_up()
             end = self._rng.choice(("rest", "rest", "eof", "eof while stalled", "signal", "kill"))
+            # Also a short soak looks at what is left in the end.
+            end = end if report.lives else "rest"
             if end == "rest":
                 tabs = self._live_and_rest(seconds, at_rest, report)
             else:
