@@ -12,17 +12,12 @@ import attrs
 from bench.machine import Machine
 
 from soak.ledger import BrokenInvariantError, Ledger
-from soak.server import Holdings, Server, left_over
+from soak.rest import Rests
+from soak.server import Server, left_over
 from soak.tab import ANSWER_S, Known, Tab
 
 _END_S = 5.0
 _BUSY_MACHINE_S = 10.0
-# Over what it was once all was loaded, at rest in the middle and at the end: what the first
-# use of each tool loads, and what of the pages is half free. The second half needs nothing new.
-_MEMORY_MIB = 24
-_SECOND_HALF_MIB = 8
-# Pools keep their threads for ten seconds.
-_SETTLE_S = 25.0
 _STEP_S = 0.25
 _UNREAD_S = 1.0
 
@@ -37,7 +32,7 @@ class Report:
     ends: dict[str, int] = attrs.Factory(dict)
     highest_mib: float = 0.0
     most_growth_mib: float = 0.0
-    most_growth_in_second_half_mib: float = 0.0
+    most_later_growth_mib: float = 0.0
 
 
 class Life:
@@ -66,12 +61,12 @@ class Life:
         """
         try:
             self._initialize()
-            at_rest = self._warm_up()
+            rests = self._warm_up()
             end = self._rng.choice(("rest", "rest", "eof", "eof while stalled", "signal", "kill"))
             # Also a short soak looks at what is left in the end.
             end = end if report.lives else "rest"
             if end == "rest":
-                tabs = self._live_and_rest(seconds, at_rest, report)
+                tabs = self._live_and_rest(seconds, rests, report)
             else:
                 tabs = self._start_tabs("")
                 self._stall_now_and_then(seconds)
@@ -97,7 +92,7 @@ class Life:
         request = self.server.request("initialize", params)
         self._ledger.response(request, ANSWER_S, "initialize")
 
-    def _warm_up(self) -> Holdings:
+    def _warm_up(self) -> Rests:
         """One turn, so that all is loaded; then what it holds."""
         cwd = str(self._folders()[0])
         request = self.server.request("session/new", {"cwd": cwd})
@@ -113,7 +108,7 @@ class Life:
         )
         request = self.server.request("session/close", {"sessionId": book.session_id})
         self._ledger.response(request, ANSWER_S, "session/close")
-        return self._settled(lambda holdings: holdings.threads <= _RESTING_THREADS)
+        return Rests.after_first_turn(self.server)
 
     def _folders(self) -> list[Path]:
         folders = [self._machine.project / name for name in ("one", "two")]
@@ -125,24 +120,17 @@ class Life:
         return folders
 
     def _live_and_rest(
-        self, seconds: float, before: Holdings, report: Report
+        self, seconds: float, rests: Rests, report: Report
     ) -> list[threading.Thread]:
         """Live in two halves, with a rest after each, in which nothing is left of it."""
-        first = self._start_tabs("first/")
-        self._stall_now_and_then(seconds / 2)
-        self._finish(first)
-        middle = self._check_rest(before, report)
-        self._stop.clear()
-        second = self._start_tabs("second/")
-        self._stall_now_and_then(seconds / 2)
-        self._finish(second)
-        growth = self._check_rest(before, report).resident - middle.resident
-        most = max(report.most_growth_in_second_half_mib, growth)
-        report.most_growth_in_second_half_mib = most
-        if growth > _SECOND_HALF_MIB:
-            self._faults.append(f"memory grew by {growth:.0f} MiB in the second half of a life")
-        self._raise_faults()
-        return [*first, *second]
+        threads: list[threading.Thread] = []
+        for half in ("first/", "second/"):
+            self._stop.clear()
+            threads += self._start_tabs(half)
+            self._stall_now_and_then(seconds / 2)
+            self._finish(threads)
+            self._check_rest(rests, report)
+        return threads
 
     def _start_tabs(self, half: str) -> list[threading.Thread]:
         folders = self._folders()
@@ -236,36 +224,15 @@ class Life:
             self._faults.append(f"left after {end}: {found[:3]}")
         self._raise_faults()
 
-    def _check_rest(self, before: Holdings, report: Report) -> Holdings:
-        """Every session is closed: threads, descriptors, children and memory are as before."""
-
-        def rests(now: Holdings) -> bool:
-            few = now.threads <= before.threads and now.descriptors <= before.descriptors
-            return few and not now.children
-
-        now = self._settled(rests)
-        growth = now.resident - before.resident
+    def _check_rest(self, rests: Rests, report: Report) -> None:
+        now = rests.rest(self.server)
+        self._faults += rests.faults(now)
         report.highest_mib = max(report.highest_mib, now.resident)
-        report.most_growth_mib = max(report.most_growth_mib, growth)
-        if not rests(now):
-            self._faults.append(f"at rest it held {before}, afterwards {now}")
-        if growth > _MEMORY_MIB:
-            self._faults.append(f"memory grew by {growth:.0f} MiB to {now.resident:.0f}")
+        report.most_growth_mib = max(report.most_growth_mib, rests.growth_mib)
+        report.most_later_growth_mib = max(report.most_later_growth_mib, rests.later_growth_mib)
         self._raise_faults()
-        return now
-
-    def _settled(self, rests: object) -> Holdings:
-        deadline = time.monotonic() + _SETTLE_S
-        while True:
-            now = self.server.holdings()
-            if rests(now) or time.monotonic() > deadline:  # type: ignore[operator]
-                return now
-            time.sleep(_STEP_S)
 
     def _raise_faults(self) -> None:
         faults = [*self._faults, *self._ledger.broken]
         if faults:
             raise BrokenInvariantError("; ".join(faults[:3]))
-
-
-_RESTING_THREADS = 3

@@ -113,3 +113,26 @@ def test_a_replay_that_says_otherwise_is_told(seen, whole):
     replay.apply({"sessionUpdate": "agent_message", "messageId": "m", "content": [{"text": "abc"}]})
     right = seen == "abc" or (seen == "ab" and not whole)
     assert right == (not shown.differences(replay, whole=whole))
+
+
+HELD = {"threads": 3, "descriptors": 16, "resident": 70.0, "children": 0}
+LEFT = {
+    "": [{"resident": 90.0}, {"resident": 93.0}],
+    "at rest it held": [{"threads": 4}],
+    "at rest it held Holdings": [{"descriptors": 17}],
+    "children=1": [{"children": 1}],
+    "memory grew by 25 MiB to 95": [{"resident": 95.0}],
+    "memory grew by 9 MiB since the last rest": [{"resident": 75.0}, {"resident": 84.0}],
+}
+
+
+@pytest.mark.parametrize("fault", LEFT)
+def test_what_a_server_still_holds_at_rest_is_a_fault(monkeypatch, fault):
+    """More threads, descriptors, children or memory than before are told, and less are not."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    holdings = importlib.import_module("soak.server").Holdings
+    rests = importlib.import_module("soak.rest").Rests(holdings(**HELD))
+    faults = [rests.faults(holdings(**{**HELD, **now})) for now in LEFT[fault]]
+    assert fault in "; ".join(faults[-1])
+    assert bool(fault) == bool(faults[-1])
+    assert not any(faults[:-1])
