@@ -26,6 +26,13 @@ INSTALL = "install bubblewrap 0.8 or later, so that `bwrap` is on PATH"
 
 _KNOWN = (
     (
+        ("in setuid mode",),
+        (
+            "this bwrap is installed set-user-ID, which bars it from bounded file systems",
+            f"take the bit away (chmod u-s) and {_USER_NAMESPACES}",
+        ),
+    ),
+    (
         ("uid map: Read-only", "gid map: Read-only", "Can't read /proc", "Can't open /proc"),
         ("/proc is missing, masked or read-only here (a container?)", _CONTAINER),
     ),

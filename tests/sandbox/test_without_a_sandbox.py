@@ -57,6 +57,10 @@ _REFUSALS = {
         "bwrap: pivot_root: Operation not permitted",
         ("a mount is not permitted", "in a container"),
     ),
+    "a set-user-ID build": (
+        "bwrap: The --size option is not permitted in setuid mode",
+        ("set-user-ID", "chmod u-s", "unprivileged_userns_clone=1"),
+    ),
     "an old one": ("bwrap: Unknown option --disable-userns", ("older than 0.8", "install")),
     "no bash": (
         "bwrap: execvp /bin/bash: No such file or directory",
