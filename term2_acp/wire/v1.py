@@ -188,6 +188,9 @@ def _class_of(value: Any) -> type[Any]:
             return TextContent
         case {"type": "resource_link"}:
             return ResourceLink
+        case {"type": "resource", "resource": {"text": str()}}:
+            # Also with a blob beside it: the text is what a model can read.
+            return EmbeddedResource
         case {"type": "resource", "resource": {"blob": _}}:
             return EmbeddedBlob
         case {"type": "resource"}:

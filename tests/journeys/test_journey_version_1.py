@@ -179,7 +179,7 @@ def test_mcp_servers_are_required_and_not_mounted(editor, project):
     assert "mcpServers" in editor.stderr
 
 
-def test_attached_context_is_accepted_and_pictures_are_not(editor, session):
+def test_attached_context_is_accepted_and_pictures_are_not(editor, session, project):
     """Embedded text and blobs are context (a blob as a note); image and audio are -32602."""
     blob = base64.b64encode(b"\x00" * 30).decode()
     blocks = [
@@ -189,6 +189,11 @@ def test_attached_context_is_accepted_and_pictures_are_not(editor, session):
         {"type": "resource_link", "name": "b", "uri": "file:///b"},
     ]
     assert run(editor, session, blocks)[0] == "end_turn"
+    # Of a resource with both, the model can read the text.
+    both = {"uri": "file:///c", "text": "read me", "blob": blob}
+    assert run(editor, session, [{"type": "resource", "resource": both}])[0] == "end_turn"
+    told = of(load(editor, session, project), "user_message_chunk")[-1]["content"]
+    assert told == {"type": "resource", "resource": {"uri": "file:///c", "text": "read me"}}
     for block in ({"type": "image", "data": "", "mimeType": "image/png"}, {"type": "audio"}):
         params = {"sessionId": session, "prompt": [block]}
         assert editor.request("session/prompt", params).code() == -32602
