@@ -2,17 +2,18 @@
 The memory of the process: what was used once goes back to the system.
 
 Two things keep it otherwise. glibc makes an arena for nearly every thread and keeps what is
-free at the end of each, more of it with every large block: after some minutes of turns, two
-thirds of the resident memory are free blocks. And the vendors' clients are cycles that hold
+free at the end of each, more of it with every large block: after some minutes of turns, half
+of the resident memory is free blocks. And the vendors' clients are cycles that hold
 whole requests until a collection of all generations, which what was imported makes rare and
 slow. Where the C library is not glibc, only the second is dealt with.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import gc
+import importlib
+from typing import Any
 
 # Of malloc.h; they are part of the ABI.
 _M_TRIM_THRESHOLD = -1
@@ -23,11 +24,13 @@ _LARGE_BYTES = 256 * 1024
 
 
 @functools.cache
-def _glibc() -> ctypes.CDLL | None:
+def _glibc() -> Any:
+    """The C library if it is glibc, else None; the first call loads `ctypes`, 2 ms."""
     try:
-        library = ctypes.CDLL(None)
+        # Not there in a Python that was built without libffi.
+        library = importlib.import_module("ctypes").CDLL(None)
         _ = library.gnu_get_libc_version, library.mallopt, library.malloc_trim
-    except (OSError, AttributeError):
+    except (ImportError, OSError, AttributeError):
         return None
     return library
 
