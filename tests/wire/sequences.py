@@ -115,7 +115,7 @@ def calls(draw: st.DrawFn) -> Message:
     params = draw(CALLS[method])
     if params is not None or draw(st.booleans()):
         message["params"] = params
-    if draw(st.integers(0, 3)):
+    if draw(st.sampled_from([True, True, True, True, False])):
         message["id"] = draw(st.one_of(IDS, IDS, IDS, IDS, BAD_IDS))
     return message
 
@@ -167,11 +167,11 @@ BYTES = st.one_of(
 ).map(lambda data: data.replace(b"\n", b""))
 STEPS = st.builds(
     Step,
-    st.one_of(VALUES, VALUES, VALUES, VALUES, BYTES, st.just(None)),
+    st.one_of(*[SINGLE] * 6, *[VALUES] * 3, BYTES, st.just(None)),
     st.one_of(st.none(), st.none(), st.integers(0, 400)),
     st.sampled_from([b"\n", b"\n", b"\r\n", b"\n\n", b"\n \r\n"]),
 )
-SEQUENCES = st.lists(STEPS, max_size=14)
+SEQUENCES = st.lists(STEPS, min_size=8, max_size=24)
 # What the client says to each question, in order; none of them may be all.
 SAID = st.lists(
     st.sampled_from(["id as text", "id as fraction", "other id", "error", "malformed", "approve"]),

@@ -55,7 +55,7 @@ def players(tmp_path_factory):
 
 @pytest.mark.timeout(0 if COUNT else 120)
 @pytest.mark.parametrize("version", [2, 1])
-@settings(bounded, max_examples=COUNT or 20)
+@settings(bounded, max_examples=COUNT or 50)
 @given(steps=SEQUENCES, said=SAID)
 def test_each_request_of_any_sequence_is_answered_once(players, version, steps, said):
     """With the id and the code that section 4 says; nothing else is, and prompts still work."""
@@ -68,7 +68,7 @@ def test_each_request_of_any_sequence_is_answered_once(players, version, steps, 
 
 
 @pytest.mark.timeout(0 if COUNT else 120)
-@settings(bounded, max_examples=COUNT // 10 or 4)
+@settings(bounded, max_examples=COUNT // 10 or 3)
 @given(steps=SEQUENCES, rest=SEQUENCES, version=st.sampled_from([1, 2]))
 def test_before_initialize_nothing_else_is_answered(tmp_path_factory, steps, rest, version):
     """A sequence from the first line on, whether it initializes or not; then one that does."""
