@@ -184,8 +184,9 @@ class World:
             return
         key = id_key(_repaired(params["requestId"]))
         for other in self._open:
-            if id_key(other.id) != key or RESULT not in other.allowed:
+            if id_key(other.id) != key:
                 continue
+            # Also what would be refused may still wait for its look-up.
             if other.method in OPENING | {"session/list"}:
                 other.allowed.add(CANCELLED)
             elif other.method == "session/prompt" and self.version == 1:
