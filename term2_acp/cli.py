@@ -65,7 +65,7 @@ def _run(arguments: list[str]) -> int:
     match arguments:
         case ["--version"]:
             return 0 if stdio.print_whole(f"term2 {__version__}\n") else 1
-        case ["--help"]:
+        case ["--help"] | ["chat" | "doctor" | "completion", "--help"]:
             return 0 if stdio.print_whole(USAGE) else 1
         case ["acp", *rest]:
             flags = parse_flags(rest)

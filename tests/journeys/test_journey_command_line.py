@@ -96,6 +96,15 @@ def test_version_and_help_are_told_and_end(home):
         assert word in told.stdout
 
 
+@pytest.mark.parametrize("command", ["chat", "doctor", "completion"])
+def test_a_command_for_people_tells_its_usage(home, command):
+    """`term2 acp` takes nothing but its three options; the others say what they take."""
+    told = run(home, command, "--help")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout == run(home, "--help").stdout
+    assert run(home, "acp", "--help").returncode == 1
+
+
 def test_an_unknown_command_is_refused(home):
     """What is no subcommand ends with a failure and an empty stdout."""
     for args in (["no-such-command"], ["--no-such-option"]):
