@@ -57,8 +57,9 @@ bench: setup ## Measure against floors and peers; ARGS="--only NAME --json FILE"
 profile: setup ## Show where start-up and turns spend their time; ARGS="startup turn writer"
 	@PYTHONPATH=scripts $(BIN)/python -m bench.profiles $(ARGS)
 
-soak: setup ## Live with a bad editor and a bad model; ARGS="--seconds 60 --seed WORD"
+soak: setup ## Live with a bad editor and model, then sweep; ARGS="--seconds 60" is without
 	@PYTHONPATH=scripts $(BIN)/python -m soak $(ARGS)
+	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory sweep
 
 sweep: setup ## Kill a server after every line of a turn; use one store from two at random
 	@$(BIN)/python scripts/soak/kill_sweep.py
