@@ -19,6 +19,8 @@ from sandbox.errors import is_out_of_descriptors
 
 # Not on macOS, where the profile knows protected paths by their last names.
 _PLACE = getattr(os, "O_PATH", 0)
+# A folder may be moved between the question where it is and the look at that place.
+_LOOKS = 50
 _FLAGS = _PLACE | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -109,9 +111,14 @@ def _exists(name: str, folder: int) -> bool:
 
 
 def _place(opened: int) -> str | None:
-    """The path of an open folder, None if it has none any more."""
-    try:
-        path = os.readlink(f"/proc/self/fd/{opened}")
-        return path if os.path.samestat(os.lstat(path), os.fstat(opened)) else None
-    except OSError:
-        return None
+    """The path of an open folder, None if it was removed; the last one, if it keeps moving."""
+    path = None
+    for _ in range(_LOOKS):
+        now = os.fstat(opened)
+        if now.st_nlink == 0:
+            return None
+        with contextlib.suppress(OSError):
+            path = os.readlink(f"/proc/self/fd/{opened}")
+            if os.path.samestat(os.lstat(path), now):
+                return path
+    return path
