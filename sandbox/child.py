@@ -6,7 +6,6 @@ import contextlib
 import errno
 import json
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -15,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from sandbox import bwrap
+from sandbox import bwrap, pipes
 from sandbox.control_group import ControlGroup
 from sandbox.diagnosis import INSTALL
 from sandbox.errors import SetupError
@@ -86,12 +85,8 @@ class Child:
             try:
                 status = os.dup(status)
                 kept.callback(os.close, status)
-                go_read, go_write = os.pipe2(os.O_CLOEXEC)
-                passed.callback(os.close, go_read)
-                kept.callback(os.close, go_write)
-                output, sink = os.pipe2(os.O_CLOEXEC)
-                passed.callback(os.close, sink)
-                kept.callback(os.close, output)
+                go_read, go = pipes.pair(passed, kept)
+                sink, output = pipes.pair(passed, kept, reverse=True)
                 os.set_blocking(output, False)
                 process = subprocess.Popen(
                     argv,
@@ -112,7 +107,7 @@ class Child:
                 text = "bubblewrap could not be started"
                 raise SetupError.from_os_error(text, error, remedy) from error
             kept.pop_all()
-        return cls(output, exited, status, go_write, process, watchdog)
+        return cls(output, exited, status, go, process, watchdog)
 
     def release(self) -> None:
         """Let the command begin."""
@@ -163,11 +158,11 @@ class Child:
         """Kill everything, wait until it is gone, and close all descriptors."""
         self.kill()
         deadline = time.monotonic() + GRACE_S
-        if _wait(self.exited, deadline):
+        if pipes.wait_for(self.exited, deadline):
             self.reap()
             self.kill()
         if self.init is not None:
-            _wait(self.init, deadline)
+            pipes.wait_for(self.init, deadline)
         with self._lock:
             descriptors = (self.output, self._status, self.exited, self._go, self.init)
             self._go = self.init = None
@@ -225,9 +220,3 @@ def _status(pid: int) -> dict[bytes, bytes]:
     with open(f"/proc/{pid}/status", "rb") as file:
         fields = (line.partition(b":") for line in file)
         return {name: value.strip() for name, _, value in fields}
-
-
-def _wait(descriptor: int, deadline: float) -> bool:
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(max(0, deadline - time.monotonic()) * 1000))

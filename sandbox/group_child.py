@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from sandbox import descendants
+from sandbox import descendants, pipes
 from sandbox.errors import SetupError
 from sandbox.supervision import GRACE_S
 from sandbox.watchdog import Watchdog
@@ -77,9 +77,9 @@ class GroupChild:
         """
         with contextlib.ExitStack() as kept, contextlib.ExitStack() as passed:
             try:
-                go_read, go = _pipe(passed, kept)
-                sink, output = _pipe(passed, kept, reverse=True)
-                ended, exited = _pipe(passed, kept, reverse=True)
+                go_read, go = pipes.pair(passed, kept)
+                sink, output = pipes.pair(passed, kept, reverse=True)
+                ended, exited = pipes.pair(passed, kept, reverse=True)
                 os.set_blocking(output, False)
                 process = subprocess.Popen(
                     argv,
@@ -134,7 +134,7 @@ class GroupChild:
     def end(self) -> None:
         """Kill everything, wait until it is gone, and close all descriptors."""
         self.kill()
-        if _wait(self.exited, time.monotonic() + GRACE_S):
+        if pipes.wait_for(self.exited, time.monotonic() + GRACE_S):
             self.reap()
         self._waiter.join(GRACE_S)
         for descriptor in (self.output, self.exited, self._go):
@@ -153,17 +153,6 @@ class GroupChild:
                     os.kill(pid, signal.SIGKILL)
             if not found:
                 break
-
-
-def _pipe(
-    passed: contextlib.ExitStack, kept: contextlib.ExitStack, *, reverse: bool = False
-) -> tuple[int, int]:
-    """A new pipe: the end that is passed on, and the one that is kept."""
-    reader, writer = os.pipe()
-    theirs, ours = (writer, reader) if reverse else (reader, writer)
-    passed.callback(os.close, theirs)
-    kept.callback(os.close, ours)
-    return theirs, ours
 
 
 def _start_waiter(
@@ -199,9 +188,3 @@ def _tell_end(pid: int, tell: int) -> None:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     finally:
         os.close(tell)
-
-
-def _wait(descriptor: int, deadline: float) -> bool:
-    poller = select.poll()
-    poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(max(0, deadline - time.monotonic()) * 1000))
