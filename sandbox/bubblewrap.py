@@ -49,22 +49,24 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
     policy = call.policy
     program = find_bwrap(policy, call.environ)
     filter_program = seccomp.program()
-    restored: tuple[str, ...] = ()
+    restored: list[str] = []
     for _ in range(_ATTEMPTS):
         # Each time anew: what was there at first may have been another's stand-in.
         candidates = protected.stub_candidates(policy.workspace, policy.link)
-        with stubs.held(policy.state_dir, candidates, stock=policy.folders.stock) as stand_ins:
+        with (
+            stubs.held(policy.state_dir, candidates, stock=policy.folders.stock) as stand_ins,
+            contextlib.ExitStack() as ended,
+            # Loads while we look at the workspace.
+            _started(call, program, filter_program) as child,
+        ):
             found, moved = survey(policy)
             planned = mounts.arrange(layout.gather(policy, found, stand_ins))
             before = audit.Audit.take(found)
-            try:
-                with _started(call, program, planned, filter_program) as child:
-                    verify = functools.partial(_verify, planned)
-                    end = Supervision(child, verify, on_output, call.clock, timeout_s)
-                    _serve(end)
-            finally:
-                restored += before.restore(policy.tracker.returned(moved))
-                before.close()
+            ended.callback(_restore, policy, before, moved, restored)
+            child.build(bwrap.options(planned, directory=policy.workspace))
+            verify = functools.partial(_verify, planned, child)
+            end = Supervision(child, verify, on_output, call.clock, timeout_s)
+            _serve(end)
         # What was to be mounted may have gone away meanwhile: any socket on the
         # machine, a file that is being replaced. Nothing has run, so try again.
         if end.released or end.timed_out or call.killed:
@@ -74,7 +76,7 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
     result = _judge(end, policy, frozenset(guarded), killed=call.killed)
     if not restored:
         return result
-    return attrs.evolve(result, restored=restored, hint=hints.restoration(restored))
+    return attrs.evolve(result, restored=tuple(restored), hint=hints.restoration(restored))
 
 
 def survey(policy: Policy) -> tuple[Survey, Moved]:
@@ -94,49 +96,47 @@ def survey(policy: Policy) -> tuple[Survey, Moved]:
     raise SetupError(f"{min(missed)} is being moved, so it cannot be protected; try again")
 
 
+def _restore(policy: Policy, before: audit.Audit, moved: Moved, restored: list[str]) -> None:
+    restored += before.restore(policy.tracker.returned(moved))
+    before.close()
+
+
 @contextlib.contextmanager
-def _started(
-    call: Call, program: str, planned: tuple[Mount, ...], filter_program: bytes
-) -> Iterator[Child]:
+def _started(call: Call, program: str, filter_program: bytes) -> Iterator[Child]:
     policy = call.policy
     with contextlib.ExitStack() as after:
         group = control_group.make(policy.limits.processes, policy.group_place)
         if group is not None:
             after.callback(group.remove)
-        child = _start(call, program, planned, filter_program, group)
+        child = _start(call, program, filter_program, group)
         after.callback(child.end)
         with call.running(child):
             yield child
 
 
 def _start(
-    call: Call,
-    program: str,
-    planned: tuple[Mount, ...],
-    filter_program: bytes,
-    group: control_group.ControlGroup | None,
+    call: Call, program: str, filter_program: bytes, group: control_group.ControlGroup | None
 ) -> Child:
     policy = call.policy
     with contextlib.ExitStack() as stack:
-        status_fd = _memory_file("status", b"", stack)
-        filter_fd = _memory_file("filter", filter_program, stack)
-        options = bwrap.options(
-            planned, directory=policy.workspace, seccomp_fd=filter_fd, status_fd=status_fd
-        )
-        text = os.fsencode("".join(f"{option}\0" for option in options))
-        options_fd = _memory_file("options", text, stack)
         leash_fd, leash = _pipe(stack)
+        options_fd = _memory_file("options", b"", stack)
+        filter_fd = _memory_file("filter", filter_program, stack)
+        status_fd = _memory_file("status", b"", stack)
         return Child.start(
             bwrap.command_line(
                 program,
-                options_fd=options_fd,
                 leash_fd=leash_fd,
+                options_fd=options_fd,
+                seccomp_fd=filter_fd,
+                status_fd=status_fd,
                 limits=limits.within_own(policy.limits),
                 command=call.command,
             ),
             environment=policy.environment,
-            pass_fds=(options_fd, leash_fd, filter_fd, status_fd, *call.keep_fds),
+            pass_fds=(leash_fd, options_fd, filter_fd, status_fd, *call.keep_fds),
             status=status_fd,
+            options=options_fd,
             leash=leash,
             watchdog=policy.folders.watchdog,
             group=group,
@@ -187,13 +187,13 @@ def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
     return reader, writer
 
 
-def _verify(planned: tuple[Mount, ...], table: bytes) -> str | None:
+def _verify(planned: tuple[Mount, ...], child: Child) -> str | None:
     with open(_OWN_MOUNTS, "rb") as own:
         host = mountinfo.own_table(own.read())
-    try:
-        wrong = mountinfo.mismatch(planned, mountinfo.MountTable(table), host)
-    except ValueError as error:
-        return f"bwrap did not build the sandbox: {error}"
+    table = child.mounts()
+    if table is None:
+        return "bwrap did not build the sandbox: it has no first process"
+    wrong = mountinfo.mismatch(planned, mountinfo.MountTable(table), host)
     if wrong is None:
         return None
     return f"{wrong} changed while the sandbox was being built; try again"

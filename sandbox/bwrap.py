@@ -1,28 +1,26 @@
 """
 The command line of bubblewrap: pure, from mounts to arguments (spec section 9).
 
-The options travel over a descriptor (`--args`), so that /proc/1/cmdline inside
-shows no path; the environment is `Popen`'s (finding F3). No flag is ever dropped
+What has a path in it travels over a descriptor (`--args`), so that /proc/1/cmdline inside
+shows none; the environment is `Popen`'s (finding F3). No flag is ever dropped
 because it failed: a sandbox that cannot be built as designed is not built.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
-from sandbox.limits import Limits, gated
+from sandbox.limits import SH, Limits, gated
 from sandbox.mounts import Bind, Mount
 
-_SHOW_MOUNTS = 'mapfile mounts </proc/self/mountinfo && printf %s "${mounts[@]}"'
-# What arrives over the leash. Should the server die before, then bwrap is not tied to it,
-# goes on, and ends in order at the gate, which waits for the same server.
+# What arrives over the leash. Should the server die before, then bwrap is not tied to it, and
+# ends for want of options, or in order at the gate, which waits for the same server.
 TIE = b"--die-with-parent\0"
 
 
-def options(
-    mounts: Iterable[Mount], *, directory: str, seccomp_fd: int, status_fd: int
-) -> list[str]:
-    """Everything that goes through `--args`."""
+def options(mounts: Iterable[Mount], *, directory: str) -> bytes:
+    """What describes the sandbox, as bwrap reads it over a descriptor."""
     found = [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"),
         *("--unshare-cgroup-try", "--unshare-net", "--disable-userns"),
@@ -41,25 +39,34 @@ def options(
         found += ["--tmpfs", mount.dest]
         if mount.sealed:
             found += ["--remount-ro", mount.dest]
-    return [
-        *found,
-        *("--seccomp", str(seccomp_fd), "--json-status-fd", str(status_fd)),
-        *("--chdir", directory),
-    ]
+    found += ["--chdir", directory]
+    return os.fsencode("".join(f"{option}\0" for option in found))
 
 
 def command_line(
-    bwrap: str, *, options_fd: int, leash_fd: int, limits: Limits, command: str
+    bwrap: str,
+    *,
+    leash_fd: int,
+    options_fd: int,
+    seccomp_fd: int,
+    status_fd: int,
+    limits: Limits,
+    command: str,
 ) -> list[str]:
     """
     The argv itself.
 
     Args:
         bwrap: an absolute path.
-        options_fd: where it reads its options.
-        leash_fd: where it waits for `TIE` before it starts anything.
+        leash_fd: where it waits for `TIE`, before all else.
+        options_fd: where it reads its `options` then.
+        seccomp_fd: where it reads the filter.
+        status_fd: where it writes its records.
         limits: resource limits.
         command: for bash.
     """
-    arguments = ["--args", str(options_fd), "--args", str(leash_fd)]
-    return [bwrap, *arguments, "--", *gated(command, limits, report=_SHOW_MOUNTS)]
+    descriptors = [
+        *("--args", str(leash_fd), "--args", str(options_fd)),
+        *("--seccomp", str(seccomp_fd), "--json-status-fd", str(status_fd)),
+    ]
+    return [bwrap, *descriptors, "--", *gated(command, limits, shell=SH)]

@@ -18,6 +18,7 @@ from sandbox import bwrap, pipes
 from sandbox.control_group import ControlGroup
 from sandbox.diagnosis import INSTALL
 from sandbox.errors import SetupError
+from sandbox.init import Init, open_init
 from sandbox.supervision import GRACE_S
 from sandbox.watchdog import Watchdog
 
@@ -37,20 +38,28 @@ class Child:
     Attributes:
         output: where stdout and stderr arrive, non-blocking.
         exited: pidfd of bwrap itself.
-        init: pidfd of the first process inside; when that is gone, all inside are.
         exit_code: of the command, once bwrap reported it.
     """
 
     output: int
     exited: int
     _status: int
+    _options: int | None
+    _leash: int | None
     _go: int | None
     _process: subprocess.Popen[bytes]
     _watchdog: Watchdog
-    init: int | None = None
+    _group: ControlGroup | None
     exit_code: int | None = None
+    _init: Init | None = None
     _reaped: bool = False
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    @property
+    def init(self) -> int | None:
+        """Pidfd of the first process inside; when that is gone, all inside are."""
+        found = self._init
+        return None if found is None else found.exited
 
     @classmethod
     def start(
@@ -60,12 +69,13 @@ class Child:
         environment: Mapping[str, str],
         pass_fds: Sequence[int],
         status: int,
+        options: int,
         leash: int,
         watchdog: Watchdog,
         group: ControlGroup | None,
     ) -> Child:
         """
-        Start `argv` in a session of its own, with one pipe for all output.
+        Start `argv` in a session of its own, with one pipe for all output; it waits for `build`.
 
         Args:
             argv: absolute program and arguments.
@@ -74,17 +84,19 @@ class Child:
             status: the memory file that bwrap writes its JSON records to. It is no
                 pipe, because bwrap, writing to one whose reader was killed, would die
                 half-way and leave a process behind.
+            options: the memory file, still empty, that bwrap reads after the leash.
             leash: where bwrap waits for `bwrap.TIE` and then for the end.
             watchdog: guards the child's group.
-            group: the control group for all that it starts.
+            group: the control group that the command is to be in.
 
         Raises:
             SetupError: it could not be started.
         """
         with contextlib.ExitStack() as kept, contextlib.ExitStack() as passed:
             try:
-                status = os.dup(status)
-                kept.callback(os.close, status)
+                status = _copy(status, kept)
+                options = _copy(options, kept)
+                leash = _copy(leash, kept)
                 go_read, go = pipes.pair(passed, kept)
                 sink, output = pipes.pair(passed, kept, reverse=True)
                 os.set_blocking(output, False)
@@ -98,7 +110,7 @@ class Child:
                     pass_fds=pass_fds,
                     start_new_session=True,
                 )
-                exited = _open_started(process, watchdog, leash, group)
+                exited = _open_started(process, watchdog)
             except (OSError, ValueError) as error:
                 if isinstance(error, OSError) and error.errno == errno.E2BIG:
                     raise SetupError("the command is too long", _TOO_LONG) from error
@@ -107,10 +119,56 @@ class Child:
                 text = "bubblewrap could not be started"
                 raise SetupError.from_os_error(text, error, remedy) from error
             kept.pop_all()
-        return cls(output, exited, status, go, process, watchdog)
+        return cls(output, exited, status, options, leash, go, process, watchdog, group)
+
+    def build(self, options: bytes) -> None:
+        """
+        Let bwrap build the sandbox that `options` describe; once.
+
+        Raises:
+            SetupError: it cannot be told, or cannot be put into its control group.
+        """
+        self._tell(options)
+        if self._group is not None:
+            # The kernel may take ten milliseconds for the first that joins, and has the time
+            # while the sandbox is built. Those who follow join at once.
+            try:
+                with contextlib.suppress(ProcessLookupError):
+                    self._group.add(self._process.pid)
+            except OSError as error:
+                raise _no_group(error) from error
+
+    def _tell(self, options: bytes) -> None:
+        memory, leash = self._options, self._leash
+        self._options = self._leash = None
+        if memory is None or leash is None:
+            return
+        try:
+            with open(memory, "wb") as file, open(leash, "wb", buffering=0) as tie:
+                file.write(options)
+                file.seek(0)
+                with contextlib.suppress(BrokenPipeError):
+                    tie.write(bwrap.TIE)
+        except OSError as error:
+            raise SetupError.from_os_error("bubblewrap could not be told", error) from error
 
     def release(self) -> None:
-        """Let the command begin."""
+        """
+        Let the command begin.
+
+        Raises:
+            SetupError: it cannot be put into its control group.
+        """
+        if self._group is not None:
+            # They may have been started before bwrap was in the group. More there are not:
+            # the gate starts nothing.
+            try:
+                if self._init is None:
+                    raise ProcessLookupError("the sandbox has no process")
+                for pid in self._init.family():
+                    self._group.add(pid)
+            except OSError as error:
+                raise _no_group(error) from error
         if self._go is not None:
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._go, b"go\n")
@@ -120,11 +178,23 @@ class Child:
     def kill(self) -> None:
         """Kill everything that was started; never blocks, may be called again and again."""
         with self._lock, contextlib.suppress(ProcessLookupError, PermissionError):
-            if self.init is not None:
-                signal.pidfd_send_signal(self.init, signal.SIGKILL)
+            if self._init is not None:
+                signal.pidfd_send_signal(self._init.exited, signal.SIGKILL)
         with self._lock, contextlib.suppress(ProcessLookupError, PermissionError):
             if not self._reaped:
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+    def mounts(self) -> bytes | None:
+        """
+        The mount table inside, None if there is no first process any more.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        try:
+            return None if self._init is None else self._init.mounts()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
 
     def read_status(self) -> None:
         """
@@ -136,9 +206,9 @@ class Child:
         for line in os.pread(self._status, _LARGEST_STATUS, 0).split(b"\n")[:-1]:
             record = json.loads(line)
             self.exit_code = record.get("exit-code", self.exit_code)
-            if "child-pid" in record and self.init is None:
+            if "child-pid" in record and self._init is None:
                 with self._lock:
-                    self.init = _open_init(record["child-pid"], self._process.pid)
+                    self._init = open_init(record["child-pid"], self._process.pid)
 
     def reap(self) -> int:
         """Collect bwrap, which has exited, and its last report; its return code."""
@@ -164,17 +234,18 @@ class Child:
         if self.init is not None:
             pipes.wait_for(self.init, deadline)
         with self._lock:
-            descriptors = (self.output, self._status, self.exited, self._go, self.init)
-            self._go = self.init = None
+            descriptors = (
+                *(self.output, self._status, self.exited),
+                *(self._options, self._leash, self._go, self.init),
+            )
+            self._options = self._leash = self._go = self._init = None
         for descriptor in descriptors:
             if descriptor is not None:
                 os.close(descriptor)
 
 
-def _open_started(
-    process: subprocess.Popen[bytes], watchdog: Watchdog, leash: int, group: ControlGroup | None
-) -> int:
-    """A pidfd of `process`, which goes on now; if that cannot be, it is ended first."""
+def _open_started(process: subprocess.Popen[bytes], watchdog: Watchdog) -> int:
+    """A pidfd of `process`, which is guarded now; if that cannot be, it is ended first."""
     with contextlib.ExitStack() as failed:
         failed.callback(process.wait)
         failed.callback(watchdog.release, process.pid)
@@ -182,41 +253,15 @@ def _open_started(
         exited = os.pidfd_open(process.pid)
         failed.callback(os.close, exited)
         watchdog.guard(process.pid)
-        if group is not None:
-            group.add(process.pid)
-        with contextlib.suppress(BrokenPipeError):
-            os.write(leash, bwrap.TIE)
         failed.pop_all()
     return exited
 
 
-def _open_init(pid: int, started: int) -> int | None:
-    """
-    A pidfd of `pid` if that is still the first process inside a sandbox, and not another's.
-
-    Args:
-        pid: what bwrap reported.
-        started: what we started: bwrap, or a script that runs it, perhaps under another name.
-    """
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return None
-    with contextlib.ExitStack() as unwanted:
-        unwanted.callback(os.close, descriptor)
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            fields = _status(pid)
-            names = (b"bwrap", _status(started)[b"Name"])
-            # While bwrap is alive it is the parent, in the session that we made.
-            if fields[b"NSpid"].split()[1:] == [b"1"] and (
-                fields[b"Name"] in names or os.getsid(int(fields[b"PPid"])) == started
-            ):
-                unwanted.pop_all()
-                return descriptor
-    return None
+def _copy(descriptor: int, kept: contextlib.ExitStack) -> int:
+    copied = os.dup(descriptor)
+    kept.callback(os.close, copied)
+    return copied
 
 
-def _status(pid: int) -> dict[bytes, bytes]:
-    with open(f"/proc/{pid}/status", "rb") as file:
-        fields = (line.partition(b":") for line in file)
-        return {name: value.strip() for name, _, value in fields}
+def _no_group(error: OSError) -> SetupError:
+    return SetupError.from_os_error("the process limit could not be set", error)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import attrs
 
 from sandbox.errors import SetupError
+from sandbox.init import lists_children
 
 _PREFIX = "sandbox-"
 # bwrap, the first process inside, and one that is just being replaced.
@@ -50,9 +51,10 @@ class ControlGroup:
 
     def add(self, pid: int) -> None:
         """
-        Put the process `pid`, which has started nothing yet, into it.
+        Put the process `pid` into it, and with it what that starts from now on.
 
         Raises:
+            ProcessLookupError: it has ended.
             OSError: that cannot be done.
         """
 
@@ -159,6 +161,8 @@ def here() -> Place:
     """Where this process may make groups; for anybody but root there is no need to."""
     if os.geteuid() != 0:
         return Place(None)
+    if not lists_children():
+        return Place(None, "the kernel does not list the children of a process")
     try:
         with open(_MEMBERSHIP, encoding="utf-8") as own, open(_MOUNTS, encoding="utf-8") as table:
             return find_place(own.read(), table.read())

@@ -114,9 +114,14 @@ def _write_ignore_file(policy: Policy, stand_ins: Iterable[Stub]) -> None:
         for path in sorted(folders)
         if paths.is_within(path, policy.workspace)
     ]
-    with open(policy.folders.git_ignore, "wb", opener=_private) as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(policy.ignored + b"\n" + os.fsencode("".join(lines)))
+    text = policy.ignored + b"\n" + os.fsencode("".join(lines))
+    with open(policy.folders.git_ignore, "a+b", opener=_private) as file:
+        # Mostly it is as the last call left it; to write it anew takes half a millisecond.
+        file.seek(0)
+        if file.read() != text:
+            os.fchmod(file.fileno(), 0o600)
+            file.truncate(0)
+            file.write(text)
 
 
 def _private(path: str, flags: int) -> int:

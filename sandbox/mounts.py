@@ -106,7 +106,7 @@ def arrange(layout: Layout) -> tuple[Mount, ...]:
         if item.dest == item.source and paths.deepest(item.dest, layout.writable)
     ]
     placed = [*hiding, *shown, *_in_writable(layout, own)]
-    return (*placed, *_masks(layout, placed))
+    return (*placed, *_masks(layout, placed), *_stand_ins(layout))
 
 
 def _is_shown(item: Readable, shown: Iterable[Mount]) -> bool:
@@ -121,21 +121,28 @@ def _is_shown(item: Readable, shown: Iterable[Mount]) -> bool:
 
 def _in_writable(layout: Layout, own: Iterable[str]) -> list[Mount]:
     """The writable folders and, in them, the pins and what is read-only; outer ones first."""
-    fixed = {*layout.read_only, *own} - set(layout.writable)
+    fixed = {*layout.read_only, *own} - {*layout.writable, *layout.file_stand_ins}
     mounts: dict[str, Mount] = {
         path: Bind(path, path, writable=True) for path in (*layout.pins, *layout.writable)
     }
     mounts |= {path: Bind(path, path) for path in fixed}
-    # No file can be made in the place of a folder that something is mounted on, so here it
-    # need not be read-only, and this mount costs a fraction of a bind: bwrap reads the whole
-    # table of mounts again for each of those.
-    mounts |= {path: Tmpfs(path, _PAGE, mode=0o555) for path in layout.file_stand_ins}
     return [
         mounts[path]
         for path in sorted(mounts, key=lambda path: (path.count("/"), path))
         # Within a read-only folder everything is, unless it is a writable one of its own.
         if path in layout.writable or not _is_below(path, fixed, layout.writable)
     ]
+
+
+def _stand_ins(layout: Layout) -> list[Mount]:
+    """
+    What is mounted on empty folders in the place of files.
+
+    No file can be made there as long as anything is, so here it need not be read-only, and
+    this mount costs a fraction of a bind: bwrap reads the whole table of mounts again for
+    each of those. For the same reason these come last.
+    """
+    return [Tmpfs(path, _PAGE, mode=0o555) for path in layout.file_stand_ins]
 
 
 def _is_below(path: str, fixed: Iterable[str], writable: Iterable[str]) -> bool:

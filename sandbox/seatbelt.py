@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import attrs
 
 from sandbox.git import is_repository
-from sandbox.limits import Limits, gated
+from sandbox.limits import BASH, Limits, gated
 from sandbox.policy import Policy
 from sandbox.protected import FILES, FOLDERS, GIT_NAMES
 
@@ -117,7 +117,7 @@ def profile(policy: Policy, *, tag: str, read_only: Iterable[str] = ()) -> Profi
 def command_line(program: str, found: Profile, command: str, limits: Limits) -> list[str]:
     """The argv by which `program`, sandbox-exec, runs `command` under the profile."""
     definitions = [part for name, path in found.parameters for part in ("-D", f"{name}={path}")]
-    return [program, "-p", found.text, *definitions, *gated(command, limits, report=":")]
+    return [program, "-p", found.text, *definitions, *gated(command, limits, shell=BASH)]
 
 
 def environment(policy: Policy, *, tag: str) -> dict[str, str]:

@@ -128,7 +128,8 @@ def _opened(stock: str | None) -> Iterator[Stock | None]:
 @contextmanager
 def _mutex(folder: str) -> Iterator[None]:
     """Held for the few system calls of one entry or exit; a killed holder frees it."""
-    with open(os.path.join(folder, "lock"), "w", encoding="ascii", opener=_private) as file:
+    # Not to be truncated: for some file systems that is work, also where nothing is.
+    with open(os.path.join(folder, "lock"), "a", encoding="ascii", opener=_private) as file:
         os.fchmod(file.fileno(), 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -14,7 +14,7 @@ from sandbox.clock import Clock
 
 _PIECE = 64 * 1024
 _TAIL = 16 * 1024
-_LARGEST_PREAMBLE = 8 * 1024 * 1024
+_LARGEST_PREAMBLE = 1024 * 1024
 # poll() takes an int of milliseconds.
 _LONGEST_POLL_S = 3600.0
 # How long SIGKILL may take; longer only if the kernel itself hangs.
@@ -28,14 +28,16 @@ class Supervised(Protocol):
     Attributes:
         output: where stdout and stderr arrive, non-blocking.
         exited: a descriptor that is readable when the child has ended, but is not reaped.
-        init: one that is readable when all that it started has, None if there is none.
         exit_code: of the command, where that is not the child itself.
     """
 
     output: int
     exited: int
-    init: int | None
     exit_code: int | None
+
+    @property
+    def init(self) -> int | None:
+        """One that is readable when all that it started has ended, None if there is none."""
 
     def release(self) -> None:
         """Let the command begin."""
@@ -57,7 +59,7 @@ class Supervision:
 
     Attributes:
         child: the child, already started.
-        verify: judges the child's mount table; returns what is wrong with it.
+        verify: judges what the child was put into; returns what is wrong with it.
         on_output: gets the command's output, on the thread that calls `run`.
         clock: counts the child's time; it stands still inside `on_output`.
         timeout_s: time that the child has.
@@ -70,7 +72,7 @@ class Supervision:
     """
 
     child: Supervised
-    verify: Callable[[bytes], str | None]
+    verify: Callable[[], str | None]
     on_output: Callable[[bytes], None]
     clock: Clock
     timeout_s: float
@@ -144,19 +146,18 @@ class Supervision:
         return True
 
     def _take_preamble(self, piece: bytes) -> None:
-        """Until the gate opens all that arrives is messages, and the mounts between two NULs."""
+        """All that arrives before a NUL is messages; with that the gate tells that it waits."""
         if self.refused:
             return
         self.message += piece
-        parts = self.message.split(b"\0", 2)
-        if len(parts) == 3:
-            self.message = parts[0]
-            self.refused = self.verify(parts[1])
+        self.message, waits, more = self.message.partition(b"\0")
+        if more or len(self.message) > _LARGEST_PREAMBLE:
+            self.refused = "the sandbox did not start the shell that was to wait in it"
+        elif waits:
+            self.child.read_status()
+            self.refused = self.verify()
             if self.refused is None:
-                self.child.read_status()
                 self.released = True
                 self.child.release()
-        elif len(self.message) > _LARGEST_PREAMBLE:
-            self.refused = "the sandbox reported no end of its mounts"
         if self.refused:
             self.child.kill()

@@ -50,19 +50,13 @@ class Bench:
             filter_fd = os.memfd_create("filter")
             os.write(filter_fd, seccomp.program() if filtered else allow_all)
             os.lseek(filter_fd, 0, os.SEEK_SET)
-            status_fd = os.memfd_create("status")
-            arguments = options(
-                bwrap.options(
-                    planned,
-                    directory=policy.workspace,
-                    seccomp_fd=filter_fd,
-                    status_fd=status_fd,
-                )
-            )
+            planned_options = bwrap.options(planned, directory=policy.workspace)
+            arguments = options(planned_options.decode().split("\0")[:-1])
+            arguments += ["--seccomp", str(filter_fd)]
             done = subprocess.run(
                 ["bwrap", *arguments, "--", "/bin/bash", "-c", command],
                 env=policy.environment,
-                pass_fds=(filter_fd, status_fd),
+                pass_fds=(filter_fd,),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -70,7 +64,6 @@ class Bench:
                 check=False,
             )
             os.close(filter_fd)
-            os.close(status_fd)
         return done.stdout.decode("utf-8", "replace")
 
 

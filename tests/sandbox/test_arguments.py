@@ -33,30 +33,24 @@ def layout(**changes: object) -> Layout:
 def test_options_are_complete_and_in_order() -> None:
     """Namespaces, capabilities, the read-only root and /proc come before any bind."""
     found = bwrap.options(
-        [Bind("/ws", "/ws", writable=True), Bind("/ws/.git", "/ws/.git")],
-        directory="/ws",
-        seccomp_fd=7,
-        status_fd=8,
+        [Bind("/ws", "/ws", writable=True), Bind("/ws/.git", "/ws/.git")], directory="/ws"
     )
-    assert found == [
+    assert [*found.decode().split("\0")] == [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"),
         *("--unshare-cgroup-try", "--unshare-net", "--disable-userns"),
         *("--new-session", "--cap-drop", "ALL", "--hostname", "sandbox"),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"),
         *("--bind", "/ws", "/ws", "--ro-bind", "/ws/.git", "/ws/.git"),
-        *("--seccomp", "7", "--json-status-fd", "8", "--chdir", "/ws"),
+        *("--chdir", "/ws", ""),
     ]
 
 
 def test_empty_file_systems_have_permissions_and_a_size() -> None:
     """A sealed one can be neither entered nor written, root or not."""
     found = bwrap.options(
-        [Tmpfs("/run", size_bytes=64), Tmpfs("/secret", sealed=True)],
-        directory="/ws",
-        seccomp_fd=7,
-        status_fd=8,
+        [Tmpfs("/run", size_bytes=64), Tmpfs("/secret", sealed=True)], directory="/ws"
     )
-    text = " ".join(found)
+    text = found.decode().replace("\0", " ")
     assert "--perms 0755 --size 64 --tmpfs /run" in text
     assert "--perms 0000 --tmpfs /secret --remount-ro /secret" in text
 
@@ -65,13 +59,19 @@ def test_command_line_names_no_path_and_passes_the_command_whole() -> None:
     """The command is one argument of its own, whatever is in it."""
     command = "echo \"$1\" '%s' {x} \\0 && exit"
     argv = bwrap.command_line(
-        "/usr/bin/bwrap", options_fd=9, leash_fd=8, limits=Limits(5, 2048, 7), command=command
+        "/usr/bin/bwrap",
+        leash_fd=8,
+        options_fd=9,
+        seccomp_fd=10,
+        status_fd=11,
+        limits=Limits(5, 2048, 7),
+        command=command,
     )
-    assert ["/usr/bin/bwrap", "--args", "9", "--args", "8"] == argv[:5]
-    assert ["--", "/bin/bash", "-c"] == argv[5:8]
+    assert ["/usr/bin/bwrap", "--args", "8", "--args", "9"] == argv[:5]
+    assert ["--seccomp", "10", "--json-status-fd", "11", "--", "/bin/sh", "-c"] == argv[5:12]
     assert command == argv[-1]
-    for limit in ("ulimit -c 0", "ulimit -f 2 ", "ulimit -n 7", "ulimit -u 5"):
-        assert limit in argv[8]
+    for limit in ("ulimit -c 0", "ulimit -f 4 ", "ulimit -n 7", "ulimit -u 5 ", "ulimit -p 5;"):
+        assert limit in argv[12]
 
 
 def test_workspace_comes_after_what_hides_it() -> None:
@@ -166,7 +166,7 @@ def test_stand_in_for_a_file_takes_the_cheaper_mount() -> None:
     assert Tmpfs(f"{ws}/.bashrc", 4096, mode=0o555) in found
     assert Bind(f"{ws}/.idea", f"{ws}/.idea") in found
     assert [f"{ws}/.bashrc"] == [mount.dest for mount in found if mount.dest.endswith(".bashrc")]
-    text = " ".join(bwrap.options(found, directory=ws, seccomp_fd=7, status_fd=8))
+    text = bwrap.options(found, directory=ws).decode().replace("\0", " ")
     assert f"--perms 0555 --size 4096 --tmpfs {ws}/.bashrc" in text
 
 

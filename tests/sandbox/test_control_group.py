@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -111,6 +113,19 @@ def test_number_of_processes_is_bounded_or_that_is_stated(machine: Machine) -> N
     else:
         assert 30 < forked <= 60
         assert remark == ""
+
+
+def test_number_holds_where_bwrap_started_before_it_joined(machine: Machine) -> None:
+    """What it starts is in no group then of itself: as where `bwrap` is a script."""
+    real = shutil.which("bwrap") or "/usr/bin/bwrap"
+    program = machine.write("bin/bwrap", f'#!/bin/bash\n{real} "$@"\n', 0o755)
+    machine.open_session(limits={"processes": 60})
+    machine.begin(
+        _COUNT, timeout=30, environ={"PATH": f"{program.parent}:{machine.environ['PATH']}"}
+    )
+    output = base64.b64decode(machine.remote.receive()["output"])
+    forked = int(output.split()[-1])
+    assert 30 < forked <= 60 or (machine.uid == 0 and control_group.here().parent is None)
 
 
 def test_fork_bomb_hits_only_itself(machine: Machine) -> None:

@@ -16,6 +16,9 @@ from sandbox.diagnosis import diagnose
 from tests.sandbox.machine import Machine
 
 _REAL = shutil.which("bwrap") or "/usr/bin/bwrap"
+# Of a `bwrap` that does something when it was told what to build, and builds that then.
+_ONCE_TOLD = '[ "$(tr -d \\\\0 <&"$2")" = --die-with-parent ] || exit 9; shift 2'
+_GO_ON = f'exec {_REAL} --die-with-parent "$@"'
 
 
 @pytest.fixture
@@ -142,11 +145,13 @@ def test_a_bwrap_that_is_no_program_is_named(programs: Path) -> None:
     "script",
     [
         pytest.param("exit 0", id="does nothing"),
-        pytest.param('shift 5; exec "$@"', id="runs unsandboxed"),
+        pytest.param('shift 9; exec "$@"', id="runs unsandboxed"),
         pytest.param("kill -9 $$", id="dies"),
         pytest.param("printf '\\0junk\\0'; exit 0", id="reports junk"),
+        pytest.param("printf '\\0'; read x && touch ran", id="reports no process"),
         pytest.param(
-            "printf '\\0'; cat /proc/self/mountinfo; printf '\\0'; read x; touch ran", id="lies"
+            """printf '{"child-pid": %s}\\n' $$ >&"$8"; printf '\\0'; read x && touch ran""",
+            id="reports another process",
         ),
     ],
 )
@@ -184,9 +189,9 @@ def test_swap_while_the_sandbox_is_built_is_found_out(
         target = os.path.relpath(outside, path.parent)
         fake_bwrap(
             programs,
-            f"echo x >> {base}/starts; cd {path.parent}\n"
+            f"echo x >> {base}/starts; cd {path.parent}; {_ONCE_TOLD}\n"
             f"[ -L {name} ] || {{ mv {name} was && ln -s {target} {name}; }}\n"
-            f'exec {_REAL} "$@"',
+            f"{_GO_ON}",
         )
         policy = Policy.for_workspace(str(workspace), state_dir=str(tmp_path / "state"))
         Process(
@@ -196,9 +201,10 @@ def test_swap_while_the_sandbox_is_built_is_found_out(
         ).run(timeout_s=30, on_output=lambda _: None)
         policy.discard()
         assert [] == [found for found in outside.rglob("*") if found.is_file()]
-        # The first was refused. A second one sees the link for what it is, or is not started.
+        # The first was refused. A second one sees the link for what it is; where that is the
+        # workspace it is never told what to build, and ended perhaps before it could count.
         starts = len((base / "starts").read_text().split())
-        assert starts == (1 if name == "workspace" else 2)
+        assert starts in ((1, 2) if name == "workspace" else (2,))
     finally:
         shutil.rmtree(base)
 
@@ -210,7 +216,7 @@ def test_socket_that_goes_away_meanwhile_does_no_harm(programs: Path, tmp_path: 
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(workspace / "sock"))
         server.listen()
-        fake_bwrap(programs, f'rm -f {workspace}/sock; exec {_REAL} "$@"')
+        fake_bwrap(programs, f"{_ONCE_TOLD}; rm -f {workspace}/sock; {_GO_ON}")
         policy = Policy.for_workspace(str(workspace), state_dir=str(tmp_path / "state"))
         path = environ(programs, *os.environ["PATH"].split(":"))
         result = Process(policy, "exit 7", environ=path).run(timeout_s=30, on_output=_unexpected)

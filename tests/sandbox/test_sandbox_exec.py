@@ -22,7 +22,7 @@ import pytest
 
 from sandbox import Policy, Process, Result, sandbox_exec
 from sandbox.descendants import choose
-from sandbox.limits import Limits, gated
+from sandbox.limits import BASH, Limits, gated
 from tests.sandbox.machine import REPOSITORY
 
 _DEADLINE_S = 20.0
@@ -263,7 +263,7 @@ def test_server_killed_before_the_release_runs_nothing(policy: Policy, program: 
     reader, writer = os.pipe()
     os.set_inheritable(reader, True)
     argv = [str(program), "-p", "(version 1)"]
-    argv += gated("touch ran", Limits(), report=":")
+    argv += gated("touch ran", Limits(), shell=BASH)
     with subprocess.Popen(
         argv, stdin=reader, cwd=policy.workspace, stdout=subprocess.DEVNULL
     ) as it:

@@ -120,7 +120,7 @@ def test_half_built_sandbox_goes_with_the_server(expendable: Machine) -> None:
     # As bwrap is when it has started its child, and neither has gone on.
     program = machine.write(
         "bin/bwrap",
-        f"#!/bin/bash\ncd {machine.workspace}\nread -r -d '' tie <&$4\nsleep 600 &\n"
+        f"#!/bin/bash\ncd {machine.workspace}\nread -r -d '' tie <&$2\nsleep 600 &\n"
         f"echo $tie > {begun}\nexec sleep 600\n",
         0o755,
     )
