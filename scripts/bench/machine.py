@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from bench.agent import Agent
 
 PROJECT = Path(__file__).resolve().parents[2]
 _HERE = Path(__file__).resolve().parent
-_INTEROP_PYTHON = PROJECT / ".venv-interop" / "bin" / "python"
+_PEERS = PROJECT / ".venv-interop" / "bin"
 _TYPESCRIPT_AGENT = (
     PROJECT / "tests/interop/node_modules/@agentclientprotocol/sdk/dist/examples/agent.js"
 )
@@ -101,19 +100,23 @@ class Machine:
         """The floor."""
         return Agent([sys.executable, str(_HERE / "peer_loop.py")], self.environment())
 
-    def python_sdk(self) -> Agent | None:
-        """The Python SDK's echo agent, if `make interop` or `make bench` installed it."""
-        if not _INTEROP_PYTHON.exists():
-            return None
-        argv = [str(_INTEROP_PYTHON), str(PROJECT / "tests/interop/python_sdk_agent.py")]
+    def install_peers(self) -> None:
+        """
+        Install what others wrote, unless it is there.
+
+        Raises:
+            CalledProcessError: that failed; the script has said why.
+        """
+        subprocess.run(["/bin/sh", "scripts/peers.sh"], cwd=PROJECT, stdout=sys.stderr, check=True)
+
+    def python_sdk(self) -> Agent:
+        """The Python SDK's echo agent; needs `install_peers`."""
+        argv = [str(_PEERS / "python"), str(PROJECT / "tests/interop/python_sdk_agent.py")]
         return Agent(argv, self.environment(), version=1)
 
-    def typescript_sdk(self) -> Agent | None:
-        """The TypeScript SDK's example agent, if Node.js and the SDK are there."""
-        node = shutil.which("node")
-        if node is None or not _TYPESCRIPT_AGENT.exists():
-            return None
-        return Agent([node, str(_TYPESCRIPT_AGENT)], self.environment(), version=1)
+    def typescript_sdk(self) -> Agent:
+        """The TypeScript SDK's example agent; needs `install_peers`."""
+        return Agent([str(_PEERS / "node"), str(_TYPESCRIPT_AGENT)], self.environment(), version=1)
 
     def vendor_seconds(self, orders: str, kind: str) -> tuple[float, float]:
         """

@@ -34,7 +34,8 @@ class _Starts:
 
 def measure(machine: Machine, *, rounds: int) -> list[Figure]:
     """Start every program in turn."""
-    programs: dict[str, Callable[[], Agent | None]] = {
+    machine.install_peers()
+    programs: dict[str, Callable[[], Agent]] = {
         "ours": lambda: machine.term2(configured=False),
         "configured": machine.term2,
         "bare loop": machine.bare_loop,
@@ -44,16 +45,12 @@ def measure(machine: Machine, *, rounds: int) -> list[Figure]:
     starts = {name: _Starts() for name in programs}
     for at in range(rounds + 1):
         for name, start in programs.items():
-            agent = start()
-            if agent is None:
-                continue
             # The first start of each fills the caches of the machine.
-            (_Starts() if at == 0 else starts[name]).add(agent, machine)
+            (_Starts() if at == 0 else starts[name]).add(start(), machine)
     ours, configured = starts.pop("ours"), starts.pop("configured")
     figures: list[Figure] = []
     for name, theirs in starts.items():
-        if theirs.initialize:
-            figures += _compare(name, ours, configured, theirs)
+        figures += _compare(name, ours, configured, theirs)
     resident = percentile(ours.resident, 0.5)
     bar = f"at most {_MEMORY_BAR_MIB} MiB"
     held = resident <= _MEMORY_BAR_MIB

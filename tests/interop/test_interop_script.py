@@ -1,4 +1,4 @@
-"""`scripts/interop.sh`: what cannot be installed makes it fail, and is named."""
+"""`make interop` by its scripts: what cannot be installed makes it fail, and is named."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.home import SOURCE
 
-BASICS = ("cat", "cksum", "dirname", "ln", "mkdir")
+BASICS = ("cat", "cksum", "dirname", "ln", "mkdir", "sh")
 DEADLINE_S = 60
 
 # `python -m venv`, pip and the look for the wheel, without an environment to make.
@@ -29,7 +29,7 @@ def _machine(tmp_path: Path) -> Path:
     """A checkout with the script and a .venv, and a folder for the machine's programs."""
     for folder in ("scripts", "bin", ".venv/bin", "wheel/bin", "tests/interop/node_modules"):
         (tmp_path / folder).mkdir(parents=True)
-    for path in ("scripts/interop.sh", "tests/interop/requirements.txt"):
+    for path in ("scripts/interop.sh", "scripts/peers.sh", "tests/interop/requirements.txt"):
         shutil.copy(SOURCE / path, tmp_path / path)
     shutil.copy(SOURCE / "tests/interop/package-lock.json", tmp_path / "tests/interop")
     for name in BASICS:
@@ -101,4 +101,4 @@ def test_a_missing_environment_is_named(machine: Path) -> None:
     shutil.rmtree(machine / ".venv")
     finished = run_script(machine)
     assert finished.returncode == 1
-    assert "run: make interop" in finished.stderr
+    assert "run: make setup" in finished.stderr
