@@ -28,6 +28,7 @@ from sandbox import (
 from sandbox.call import Call
 from sandbox.child import Child
 from sandbox.errors import SetupError
+from sandbox.mountinfo import MountTable
 from sandbox.mounts import Mount
 from sandbox.policy import Policy
 from sandbox.protected import Survey
@@ -61,10 +62,11 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
         ):
             found, moved = survey(policy)
             planned = mounts.arrange(layout.gather(policy, found, stand_ins))
+            child.build(bwrap.options(planned, directory=policy.workspace))
+            # Before the mounts are verified: what is replaced until then is not as planned.
             before = audit.Audit.take(found)
             ended.callback(_restore, policy, before, moved, restored)
-            child.build(bwrap.options(planned, directory=policy.workspace))
-            verify = functools.partial(_verify, planned, child)
+            verify = functools.partial(_verify, planned, child, _host_mounts())
             end = Supervision(child, verify, on_output, call.clock, timeout_s)
             _serve(end)
         # What was to be mounted may have gone away meanwhile: any socket on the
@@ -187,9 +189,18 @@ def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
     return reader, writer
 
 
-def _verify(planned: tuple[Mount, ...], child: Child) -> str | None:
-    with open(_OWN_MOUNTS, "rb") as own:
-        host = mountinfo.own_table(own.read())
+def _host_mounts() -> MountTable | None:
+    """Our own mounts; None where there is no /proc, of which bwrap itself complains."""
+    try:
+        with open(_OWN_MOUNTS, "rb") as own:
+            return mountinfo.own_table(own.read())
+    except OSError:
+        return None
+
+
+def _verify(planned: tuple[Mount, ...], child: Child, host: MountTable | None) -> str | None:
+    if host is None:
+        return f"{_OWN_MOUNTS} cannot be read"
     table = child.mounts()
     if table is None:
         return "bwrap did not build the sandbox: it has no first process"
