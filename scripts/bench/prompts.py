@@ -12,6 +12,8 @@ from bench.model import Orders
 
 _WARM_UP = 20
 _BAR_MS = 15
+_MEMORY_BAR_MIB = 120
+_MEMORY_AFTER = 100
 
 
 def measure(machine: Machine, *, rounds: int) -> list[Figure]:
@@ -21,9 +23,9 @@ def measure(machine: Machine, *, rounds: int) -> list[Figure]:
         "one-chunk prompt": Orders(),
         "prompt with a tool call": Orders(call="read_file", arguments=arguments),
     }
+    figures = [_memory(machine)]
     with machine.term2(state="-prompts") as ours, machine.bare_loop() as floor:
         sessions = [_session(agent, machine) for agent in (ours, floor)]
-        figures = []
         for name, orders in prompts.items():
             line = orders.line()
             medians = alternate(
@@ -40,6 +42,17 @@ def measure(machine: Machine, *, rounds: int) -> list[Figure]:
                 bar, held = f"at most {_BAR_MS} ms above it", mine - theirs <= _BAR_MS
             figures.append(Figure(name, "ms", mine, "bare loop", theirs, bar, held))
         return figures
+
+
+def _memory(machine: Machine) -> Figure:
+    """What term2 takes with the vendor's SDK loaded and many prompts done."""
+    with machine.term2(state="-memory") as agent:
+        session = _session(agent, machine)
+        for _ in range(_MEMORY_AFTER):
+            agent.run_prompt(session, Orders().line())
+        resident = agent.resident_mib()
+    bar, held = f"at most {_MEMORY_BAR_MIB} MiB", resident <= _MEMORY_BAR_MIB
+    return Figure(f"resident, {_MEMORY_AFTER} prompts done", "MiB", resident, bar=bar, held=held)
 
 
 def _session(agent: Agent, machine: Machine) -> str:
