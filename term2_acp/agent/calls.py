@@ -10,15 +10,14 @@ from typing import Any
 
 import attrs
 
-from term2_acp import strictjson
+from term2_acp.agent.approval import Approval
+from term2_acp.agent.call_events import CallEvents
 from term2_acp.agent.cancel import Cancelled, CancelToken
 from term2_acp.agent.ports import (
     CallPlan,
-    Location,
     PlanEntry,
     Shell,
     TerminalContent,
-    TextContent,
     Tool,
     ToolContent,
     ToolContext,
@@ -26,37 +25,21 @@ from term2_acp.agent.ports import (
     ToolKind,
     ToolOutcome,
 )
-from term2_acp.agent.redacting import openable, without_credentials
 from term2_acp.agent.terminal import LiveTerminal
 from term2_acp.agent.turn_log import NestedLog, TurnLog
 from term2_acp.dotenv import names_dotenv
 from term2_acp.errors import StoreError
 from term2_acp.eventlog import (
-    PermissionAnswered,
-    PermissionAsked,
     PlannedCall,
-    PlanUpdated,
-    SessionState,
-    StateChanged,
     TerminalOpened,
-    ToolCallCreated,
-    ToolCallEnded,
     ToolCallShowed,
     ToolCallStarted,
     ToolStatus,
 )
 from term2_acp.files.ledger import ReadLedger
 from term2_acp.identifiers import new_id
-from term2_acp.permissions import (
-    Choice,
-    Judgement,
-    PermissionClient,
-    PermissionQuestion,
-    Permissions,
-    choice_of,
-)
+from term2_acp.permissions import PermissionClient, Permissions
 from term2_acp.redaction import Redactor
-from term2_acp.tools.bounds import one_line, title_line
 from term2_acp.tools.parameters import parse_arguments
 from term2_acp.workspace import FileScope, Workspace
 
@@ -65,16 +48,11 @@ __all__ = ["CallRunner", "Surroundings", "TurnLog"]
 logger = logging.getLogger(__name__)
 
 _MAX_PARALLEL = 8
-MAX_RAW_CHARACTERS = 64 * 1024
-"""A longer string of the arguments is shown by its two ends, and so are longer arguments."""
-MAX_ASKED_CHARACTERS = 1024 * 1024
-"""As above, where the user is asked: what is allowed is to be seen, to its last line."""
 _READ_ONLY = frozenset({ToolKind.READ, ToolKind.SEARCH})
 _DENIED = (
     "The user denied this call, so it did not run."
     " Do not try it again; ask the user or go on without it."
 )
-_UNNAMED = "unnamed"
 _CANCELLED = "The call was cancelled."
 _FAILED = "The tool {} failed inside the agent; its stderr says why."
 
@@ -112,18 +90,21 @@ class CallRunner:
         self._around = surroundings
         self._log = log
         self._is_nested = is_nested
-        self._asking = 0
-        self._asking_lock = threading.Lock()
+        self._events = CallEvents(
+            surroundings.session_id,
+            surroundings.workspace.root,
+            surroundings.tools,
+            surroundings.redactor,
+        )
+        self._approval = Approval(
+            surroundings.client, surroundings.permissions.grants, log, is_nested=is_nested
+        )
         # The terminal that a call shows stays when the call is cancelled.
         self._terminals: dict[str, tuple[ToolContent, ...]] = {}
 
     def as_logged(self, calls: Sequence[PlannedCall]) -> tuple[PlannedCall, ...]:
         """The calls as they are stored and told to the model again: without credentials."""
-        redact = self._around.redactor.arguments
-        return tuple(
-            attrs.evolve(call, name=self._name(call), arguments=redact(call.arguments))
-            for call in calls
-        )
+        return tuple(map(self._events.planned, calls))
 
     def run_all(self, calls: Sequence[PlannedCall], note: str = "") -> list[bool]:
         """
@@ -185,7 +166,7 @@ class CallRunner:
         tool = self._tool(call)
         if tool is None:
             known = ", ".join(sorted(self._around.tools))
-            reason = f"There is no tool {self._name(call)!r}. The tools are: {known}."
+            reason = f"There is no tool {self._events.name(call)!r}. The tools are: {known}."
             return self._refuse(call, reason, note)
         try:
             params = parse_arguments(tool, call.arguments)
@@ -195,7 +176,7 @@ class CallRunner:
         except Exception:
             logger.exception("the plan of the tool %s failed", tool.name)
             return self._refuse(call, _FAILED.format(tool.name), note, tool)
-        self._create(call, tool, plan)
+        self._log.emit(self._events.created(call, tool, plan))
         try:
             outcome = self._run_judged(call, tool, params, plan)
         except Cancelled:
@@ -212,8 +193,10 @@ class CallRunner:
         self, call: PlannedCall, tool: Tool, params: Any, plan: CallPlan
     ) -> ToolOutcome:
         judgement = self._around.permissions.judge(plan)
-        if judgement.asks and not self._ask(call, tool, plan, judgement):
-            return ToolOutcome(_DENIED, failed=True)
+        if judgement.asks:
+            question = self._events.question(call, tool, plan, judgement)
+            if not self._approval.ask(question, judgement):
+                return ToolOutcome(_DENIED, failed=True)
         self._log.cancel.raise_if_cancelled()
         self._log.emit(ToolCallStarted(call.tool_call_id))
         context = ToolContext(
@@ -238,41 +221,6 @@ class CallRunner:
             logger.exception("the tool %s failed", tool.name)
             return ToolOutcome(_FAILED.format(tool.name), failed=True)
 
-    def _ask(self, call: PlannedCall, tool: Tool, plan: CallPlan, judgement: Judgement) -> bool:
-        """Ask the client; whether the call may run. In doubt it may not."""
-        question = PermissionQuestion(
-            session_id=self._around.session_id,
-            tool_call_id=call.tool_call_id,
-            name=tool.name,
-            title=self._title(plan),
-            kind=tool.kind,
-            raw_input=self._raw_input(call, MAX_ASKED_CHARACTERS),
-            locations=self._places(plan.locations),
-            options=tuple(
-                attrs.evolve(option, label=one_line(self._around.redactor.text(option.label)))
-                for option in judgement.offer()
-            ),
-        )
-        self._log.emit(PermissionAsked(call.tool_call_id, tuple(judgement.options)))
-        self._change_asking(+1)
-        try:
-            answer = self._around.client.ask(question, self._log.cancel)
-        except Cancelled:
-            # The turn may go on without the nested call that asked.
-            if self._is_nested:
-                self._answered(call, None)
-            raise
-        choice = choice_of(answer, judgement.options) if answer is not None else None
-        self._answered(call, choice)
-        if choice is None or choice is Choice.REJECT:
-            return False
-        self._around.permissions.grants.add(choice, judgement.outside)
-        return True
-
-    def _answered(self, call: PlannedCall, choice: Choice | None) -> None:
-        self._log.emit(PermissionAnswered(call.tool_call_id, choice))
-        self._change_asking(-1)
-
     def _run_nested(
         self, outer: PlannedCall, name: str, arguments: str, cancel: CancelToken
     ) -> ToolOutcome:
@@ -296,16 +244,6 @@ class CallRunner:
         guarded = self._is_nested or self._around.shell.any_running()
         return guarded and self._around.permissions.is_protected(path)
 
-    def _change_asking(self, change: int) -> None:
-        # Several reads may ask at once: the state changes with the first and the last.
-        with self._asking_lock:
-            before = self._asking
-            self._asking += change
-            if before == 0:
-                self._log.emit(StateChanged(SessionState.REQUIRES_ACTION))
-            elif self._asking == 0:
-                self._log.emit(StateChanged(SessionState.RUNNING))
-
     def _open_terminal(self, call: PlannedCall, command: str) -> LiveTerminal:
         redactor = self._around.redactor
         terminal = LiveTerminal(new_id("term"), self._log.emit, redactor)
@@ -319,38 +257,16 @@ class CallRunner:
         return terminal
 
     def _set_plan(self, entries: tuple[PlanEntry, ...]) -> None:
-        redact = self._around.redactor.text
-        shown = (attrs.evolve(entry, content=redact(entry.content)) for entry in entries)
-        self._log.emit(PlanUpdated(tuple(shown)))
+        self._log.emit(self._events.plan_updated(entries))
 
     def _tool(self, call: PlannedCall) -> Tool | None:
         return self._around.tools.get(call.name)
-
-    def _create(self, call: PlannedCall, tool: Tool, plan: CallPlan) -> None:
-        self._log.emit(
-            ToolCallCreated(
-                tool_call_id=call.tool_call_id,
-                name=tool.name,
-                title=self._title(plan),
-                kind=tool.kind,
-                raw_input=self._raw_input(call),
-                locations=self._places(plan.locations),
-            )
-        )
 
     def _refuse(
         self, call: PlannedCall, reason: str, note: str, tool: Tool | None = None
     ) -> ToolOutcome:
         """A call that cannot run is shown and failed, and the model is told why."""
-        self._log.emit(
-            ToolCallCreated(
-                tool_call_id=call.tool_call_id,
-                name=self._name(call),
-                title=self._name(call),
-                kind=tool.kind if tool else ToolKind.OTHER,
-                raw_input=self._raw_input(call),
-            )
-        )
+        self._log.emit(self._events.unplanned(call, tool))
         outcome = ToolOutcome(reason, failed=True)
         self._end(call, ToolStatus.FAILED, outcome, note)
         return outcome
@@ -358,36 +274,4 @@ class CallRunner:
     def _end(
         self, call: PlannedCall, status: ToolStatus, outcome: ToolOutcome, note: str = ""
     ) -> None:
-        text = self._around.redactor.text(outcome.text)
-        self._log.emit(
-            ToolCallEnded(
-                tool_call_id=call.tool_call_id,
-                status=status,
-                result=f"{text}\n\n{note}" if note else text,
-                content=without_credentials(
-                    outcome.content, self._around.redactor, self._around.workspace.root
-                )
-                or (TextContent(text),),
-                locations=self._places(outcome.locations),
-            )
-        )
-
-    def _title(self, plan: CallPlan) -> str:
-        return title_line(self._around.redactor.text(plan.title))
-
-    def _name(self, call: PlannedCall) -> str:
-        """The name of a tool as it is stored and shown; a model may write anything."""
-        if self._tool(call):
-            return call.name
-        return title_line(self._around.redactor.text(call.name)) or _UNNAMED
-
-    def _places(self, places: Sequence[Location]) -> tuple[Location, ...]:
-        return openable(places, self._around.redactor, self._around.workspace.root)
-
-    def _raw_input(self, call: PlannedCall, longest: int = MAX_RAW_CHARACTERS) -> Any:
-        try:
-            shown = self._around.redactor.value(strictjson.loads(call.arguments))
-            return strictjson.bounded(shown, longest)
-        except ValueError:
-            shown = self._around.redactor.text(call.arguments)
-            return strictjson.shortened(shown, MAX_RAW_CHARACTERS)
+        self._log.emit(self._events.ended(call, status, outcome, note))
