@@ -201,13 +201,14 @@ def _host_mounts() -> MountTable | None:
 def _verify(planned: tuple[Mount, ...], child: Child, host: MountTable | None) -> str | None:
     if host is None:
         return f"{_OWN_MOUNTS} cannot be read"
-    table = child.mounts()
-    if table is None:
-        return "bwrap did not build the sandbox: it has no first process"
-    wrong = mountinfo.mismatch(planned, mountinfo.MountTable(table), host)
-    if wrong is None:
-        return None
-    return f"{wrong} changed while the sandbox was being built; try again"
+    try:
+        wrong = mountinfo.mismatch(planned, mountinfo.MountTable(child.mounts()), host)
+        if wrong is not None:
+            return f"{wrong} changed while the sandbox was being built; try again"
+        child.join()
+    except ProcessLookupError as error:
+        return f"the sandbox ended before the command could begin: {error}"
+    return None
 
 
 def _judge(end: Supervision, policy: Policy, guarded: frozenset[str], *, killed: bool) -> Result:

@@ -152,23 +152,30 @@ class Child:
         except OSError as error:
             raise SetupError.from_os_error("bubblewrap could not be told", error) from error
 
-    def release(self) -> None:
+    def join(self) -> None:
         """
-        Let the command begin.
+        Put all that is inside, which waits, into the control group, if it is to be in one.
 
         Raises:
-            SetupError: it cannot be put into its control group.
+            ProcessLookupError: the sandbox has ended.
+            SetupError: that cannot be done.
         """
-        if self._group is not None:
-            # They may have been started before bwrap was in the group. More there are not:
-            # the gate starts nothing.
-            try:
-                if self._init is None:
-                    raise ProcessLookupError("the sandbox has no process")
-                for pid in self._init.family():
-                    self._group.add(pid)
-            except OSError as error:
-                raise _no_group(error) from error
+        if self._group is None:
+            return
+        if self._init is None:
+            raise ProcessLookupError("the sandbox has no first process")
+        # They may have been started before bwrap was in the group. More there are not:
+        # the gate starts nothing.
+        try:
+            for pid in self._init.family():
+                self._group.add(pid)
+        except ProcessLookupError:
+            raise
+        except OSError as error:
+            raise _no_group(error) from error
+
+    def release(self) -> None:
+        """Let the command begin."""
         if self._go is not None:
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._go, b"go\n")
@@ -184,17 +191,17 @@ class Child:
             if not self._reaped:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def mounts(self) -> bytes | None:
+    def mounts(self) -> bytes:
         """
-        The mount table inside, None if there is no first process any more.
+        The mount table inside.
 
         Raises:
+            ProcessLookupError: there is no first process, or none any more.
             OSError: it cannot be read.
         """
-        try:
-            return None if self._init is None else self._init.mounts()
-        except (FileNotFoundError, ProcessLookupError):
-            return None
+        if self._init is None:
+            raise ProcessLookupError("the sandbox has no first process")
+        return self._init.mounts()
 
     def read_status(self) -> None:
         """

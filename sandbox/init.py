@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 
@@ -47,12 +48,21 @@ class Init:
         return self._read(_MOUNTS)
 
     def _read(self, what: str) -> bytes:
-        with open(what.format(self.pid), "rb") as file:
-            content = file.read()
+        try:
+            with open(what.format(self.pid), "rb") as file:
+                content = file.read()
+        except OSError as error:
+            # One that is just ending has no mounts any more, which is told by EINVAL.
+            if error.errno == errno.EINVAL or self._has_ended():
+                raise ProcessLookupError(f"process {self.pid} has ended") from error
+            raise
         # As it is alive after that, its number was its own.
-        if select.select([self.exited], [], [], 0)[0]:
+        if self._has_ended():
             raise ProcessLookupError(f"process {self.pid} has ended")
         return content
+
+    def _has_ended(self) -> bool:
+        return bool(select.select([self.exited], [], [], 0)[0])
 
 
 def open_init(pid: int, started: int) -> Init | None:

@@ -147,7 +147,8 @@ class Supervision:
 
     def _take_preamble(self, piece: bytes) -> None:
         """All that arrives before a NUL is messages; with that the gate tells that it waits."""
-        if self.refused:
+        # When the time is over, what waited is dead or dying: there is nothing to judge.
+        if self.refused or self.timed_out:
             return
         self.message += piece
         self.message, waits, more = self.message.partition(b"\0")

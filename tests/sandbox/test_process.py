@@ -7,6 +7,7 @@ import os
 import resource
 import select
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +20,26 @@ from tests.sandbox.machine import Machine
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed")
 _DEADLINE_S = 20.0
+# Runs bwrap, but the first time kills what waits in the sandbox before that is heard of.
+_DIES_ONCE = """#!{python}
+import os, select, signal, subprocess, sys
+argv = ["{bwrap}", *sys.argv[1:]]
+try:
+    os.mkdir(os.path.join(os.path.dirname(sys.argv[0]), "died"))
+except FileExistsError:
+    os.execv(argv[0], argv)
+reader, writer = os.pipe()
+bwrap = subprocess.Popen(argv, stdout=writer, stderr=writer, close_fds=False)
+os.read(reader, 1)
+with open(f"/proc/{{bwrap.pid}}/task/{{bwrap.pid}}/children") as children:
+    init = int(children.read())
+exited = os.pidfd_open(init)
+os.kill(bwrap.pid, signal.SIGSTOP)
+os.kill(init, signal.SIGKILL)
+select.select([exited], [], [])
+os.write(1, bytes(1))
+signal.pause()
+"""
 
 
 @pytest.fixture
@@ -235,6 +256,21 @@ def test_kill_at_any_moment_leaves_nothing(policy: Policy) -> None:
         assert result.setup_error is None
     _nothing_runs_in(policy)
     assert [] == list(Path(policy.workspace).iterdir())
+
+
+def test_sandbox_that_dies_while_it_waits_is_built_again(policy: Policy, tmp_path: Path) -> None:
+    """As when the machine is short of memory: nothing has run, and it says no raw error."""
+    program = tmp_path / "bin/bwrap"
+    program.parent.mkdir()
+    program.write_text(_DIES_ONCE.format(python=sys.executable, bwrap=shutil.which("bwrap")))
+    program.chmod(0o755)
+    environ = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+    output: list[bytes] = []
+    result = Process(policy, "echo x", environ=environ).run(
+        timeout_s=_DEADLINE_S, on_output=output.append
+    )
+    assert (0, None, [b"x\n"]) == (result.exit_code, result.setup_error, output)
+    assert (program.parent / "died").is_dir()
 
 
 def test_kill_while_the_receiver_blocks(policy: Policy) -> None:

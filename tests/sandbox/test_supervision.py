@@ -1,0 +1,68 @@
+"""Waiting for a child, with one that does just what a test needs at just that moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from sandbox.clock import Clock
+from sandbox.supervision import Supervision
+
+
+@attrs.define
+class Slow:
+    """
+    Waits at the gate only when its time is over, and ends when it is killed.
+
+    Attributes:
+        released: whether it was told to go on.
+    """
+
+    output: int
+    exited: int
+    _gate: int
+    _end: int
+    init: int | None = None
+    exit_code: int | None = None
+    released: bool = False
+
+    def release(self) -> None:
+        self.released = True
+
+    def read_status(self) -> None:
+        """There is none."""
+
+    def kill(self) -> None:
+        if self._gate >= 0:
+            os.write(self._gate, b"\0")
+            os.close(self._gate)
+            os.close(self._end)
+            self._gate = self._end = -1
+
+    def reap(self) -> int:
+        return -9
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    """One that has just been started."""
+    output, gate = os.pipe()
+    exited, end = os.pipe()
+    os.set_blocking(output, False)
+    child = Slow(output, exited, gate, end)
+    yield child
+    child.kill()
+    os.close(output)
+    os.close(exited)
+
+
+def test_command_does_not_begin_when_its_time_is_over(slow: Slow) -> None:
+    """What waits in a sandbox that is being killed is neither judged nor let go."""
+    judged: list[None] = []
+    end = Supervision(slow, lambda: judged.append(None), print, Clock(), 0.0)
+    end.run()
+    assert (True, False, None) == (end.timed_out, end.released, end.refused)
+    assert ([], False) == (judged, slow.released)
