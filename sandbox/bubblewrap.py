@@ -133,6 +133,7 @@ def _start(
                 seccomp_fd=filter_fd,
                 status_fd=status_fd,
                 limits=limits.within_own(policy.limits),
+                shell=limits.quickest_shell(),
                 command=call.command,
             ),
             environment=policy.environment,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from sandbox.limits import SH, Limits, gated
+from sandbox.limits import Limits, gated
 from sandbox.mounts import Bind, Mount
 
 # What arrives over the leash. Should the server die before, then bwrap is not tied to it, and
@@ -51,6 +51,7 @@ def command_line(
     seccomp_fd: int,
     status_fd: int,
     limits: Limits,
+    shell: str,
     command: str,
 ) -> list[str]:
     """
@@ -63,10 +64,11 @@ def command_line(
         seccomp_fd: where it reads the filter.
         status_fd: where it writes its records.
         limits: resource limits.
+        shell: what sets them, `limits.DASH` or `limits.BASH`.
         command: for bash.
     """
     descriptors = [
         *("--args", str(leash_fd), "--args", str(options_fd)),
         *("--seccomp", str(seccomp_fd), "--json-status-fd", str(status_fd)),
     ]
-    return [bwrap, *descriptors, "--", *gated(command, limits, shell=SH)]
+    return [bwrap, *descriptors, "--", *gated(command, limits, shell=shell)]

@@ -20,6 +20,8 @@ from sandbox.init import lists_children
 _PREFIX = "sandbox-"
 # bwrap, the first process inside, and one that is just being replaced.
 _OWN_PROCESSES = 3
+# The kernel has no more numbers for processes, and takes no larger limit.
+_MOST_PROCESSES = 4 * 1024 * 1024
 _ATTEMPTS = 10
 # What the system says of a group that was removed: before it was opened, and after that.
 _GONE = (errno.ENOENT, errno.ENODEV)
@@ -149,7 +151,7 @@ def make(processes: int, place: Place) -> ControlGroup | None:
         return None
     _remove_left()
     path = os.path.join(place.parent, f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
-    group = ControlGroup(path, processes + _OWN_PROCESSES)
+    group = ControlGroup(path, min(processes + _OWN_PROCESSES, _MOST_PROCESSES))
     try:
         group.make()
     except OSError as error:

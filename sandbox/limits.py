@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import resource
 
 import attrs
 
 BASH = "/bin/bash"
-SH = "/bin/sh"
+DASH = "/bin/dash"
+# No shell can tell a larger one, nor can a file be larger.
+_LARGEST_FILE = 2**63 - 1
 _COUNT = attrs.validators.and_(attrs.validators.instance_of(int), attrs.validators.ge(1))
 
 
@@ -37,9 +40,18 @@ def within_own(wanted: Limits) -> Limits:
 
     return Limits(
         processes=bounded(wanted.processes, resource.RLIMIT_NPROC),
-        file_bytes=bounded(wanted.file_bytes, resource.RLIMIT_FSIZE),
+        file_bytes=min(bounded(wanted.file_bytes, resource.RLIMIT_FSIZE), _LARGEST_FILE),
         open_files=bounded(wanted.open_files, resource.RLIMIT_NOFILE),
     )
+
+
+def quickest_shell() -> str:
+    """
+    The shell for `gated` on Linux: dash, which starts in half the time, or else bash.
+
+    Not whatever is /bin/sh: there are some whose `ulimit` succeeds and sets nothing.
+    """
+    return DASH if os.access(DASH, os.X_OK) else BASH
 
 
 def gated(command: str, limits: Limits, *, shell: str) -> list[str]:
@@ -53,14 +65,14 @@ def gated(command: str, limits: Limits, *, shell: str) -> list[str]:
     Args:
         command: for bash.
         limits: what it sets.
-        shell: `BASH` or `SH`; where that is a small one it starts in half the time.
+        shell: `BASH` or `DASH`.
     """
-    # Bash counts files in its own unit, unless it stands in for sh. Small shells have another
-    # name for the number of processes.
-    blocks = limits.file_bytes // (1024 if shell == BASH else 512)
-    processes = f"{{ ulimit -u {limits.processes} || ulimit -p {limits.processes}; }} 2>/dev/null"
+    # They count files in units of their own, and name the number of processes differently.
+    block, processes = (512, "-p") if shell == DASH else (1024, "-u")
     gate = (
-        f"ulimit -c 0 && ulimit -f {blocks} && ulimit -n {limits.open_files} && {processes}"
-        f" && printf '\\0' && read -r go && exec </dev/null && exec {BASH} -c -- \"$1\""
+        f"ulimit -c 0 && ulimit -f {limits.file_bytes // block}"
+        f" && ulimit {processes} {limits.processes} && printf '\\0' && read -r go"
+        # In this order: a shell that redirects needs more files itself than it may leave.
+        f' && exec </dev/null && ulimit -n {limits.open_files} && exec {BASH} -c -- "$1"'
     )
     return [shell, "-c", gate, BASH, command]

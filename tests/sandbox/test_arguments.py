@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sandbox import bwrap
-from sandbox.limits import Limits
+from sandbox.limits import DASH, Limits
 from sandbox.mounts import Bind, Layout, Tmpfs, arrange
 from sandbox.readable import Readable
 
@@ -65,12 +65,13 @@ def test_command_line_names_no_path_and_passes_the_command_whole() -> None:
         seccomp_fd=10,
         status_fd=11,
         limits=Limits(5, 2048, 7),
+        shell=DASH,
         command=command,
     )
     assert ["/usr/bin/bwrap", "--args", "8", "--args", "9"] == argv[:5]
-    assert ["--seccomp", "10", "--json-status-fd", "11", "--", "/bin/sh", "-c"] == argv[5:12]
+    assert ["--seccomp", "10", "--json-status-fd", "11", "--", "/bin/dash", "-c"] == argv[5:12]
     assert command == argv[-1]
-    for limit in ("ulimit -c 0", "ulimit -f 4 ", "ulimit -n 7", "ulimit -u 5 ", "ulimit -p 5;"):
+    for limit in ("ulimit -c 0", "ulimit -f 4 ", "ulimit -n 7", "ulimit -p 5 "):
         assert limit in argv[12]
 
 

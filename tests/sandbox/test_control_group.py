@@ -173,6 +173,14 @@ def test_group_of_a_killed_server_goes_at_the_next_start(expendable: Machine) ->
 
 
 @needs_place
+def test_more_processes_than_there_can_be_are_no_error() -> None:
+    """The kernel takes no such number."""
+    group = control_group.make(1 << 40, control_group.here())
+    assert group is not None
+    group.remove()
+
+
+@needs_place
 def test_group_that_somebody_removed_is_made_again() -> None:
     """A server in a container does not see that its owner lives."""
     group = control_group.make(5, control_group.here())
