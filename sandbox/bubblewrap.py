@@ -65,9 +65,10 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
             child.build(bwrap.options(planned, directory=policy.workspace))
             # Before the mounts are verified: what is replaced until then is not as planned.
             before = audit.Audit.take(found)
-            ended.callback(_restore, policy, before, moved, restored)
+            ended.callback(before.close)
             verify = functools.partial(_verify, planned, child, _host_mounts())
             end = Supervision(child, verify, on_output, call.clock, timeout_s)
+            ended.callback(_restore, policy, before, moved, end, restored)
             _serve(end)
         # What was to be mounted may have gone away meanwhile: any socket on the
         # machine, a file that is being replaced. Nothing has run, so try again.
@@ -98,9 +99,12 @@ def survey(policy: Policy) -> tuple[Survey, Moved]:
     raise SetupError(f"{min(missed)} is being moved, so it cannot be protected; try again")
 
 
-def _restore(policy: Policy, before: audit.Audit, moved: Moved, restored: list[str]) -> None:
-    restored += before.restore(policy.tracker.returned(moved))
-    before.close()
+def _restore(
+    policy: Policy, before: audit.Audit, moved: Moved, end: Supervision, restored: list[str]
+) -> None:
+    # Where nothing has run, what is no longer as it was is the user's own work.
+    if end.released:
+        restored += before.restore(policy.tracker.returned(moved))
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable
@@ -240,6 +241,35 @@ def test_file_that_lost_its_mount_is_put_back(tmp_path: Path) -> None:
     assert (str(config),) == result.restored
     assert "[core]\n" == config.read_text()
     assert ["[user]\nevil\n"] == [kept.read_text() for kept in config.parent.glob("*.displaced-*")]
+
+
+def test_change_of_the_user_before_the_command_began_stays(tmp_path: Path) -> None:
+    """
+    Any `git config` at the wrong moment: the sandbox is built again, with what is there now.
+
+    Nothing has run that could have made the change.
+    """
+    config, program = tmp_path / "workspace/.git/config", tmp_path / "programs/bwrap"
+    config.parent.mkdir(parents=True)
+    config.write_text("[core]\n")
+    program.parent.mkdir()
+    # The first time it replaces the file when all is built, before that is heard of.
+    program.write_text(
+        f"#!/bin/bash\nif mkdir {tmp_path}/once 2>/dev/null; then exec > >(read -r -d '' waits; "
+        f"echo '[user]' > {config}.new; mv {config}.new {config}; printf '\\0'; exec cat); fi\n"
+        f'exec {shutil.which("bwrap")} "$@"\n'
+    )
+    program.chmod(0o755)
+    policy = Policy.for_workspace(str(config.parents[1]), state_dir=str(tmp_path / "state"))
+    environ = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+    output: list[bytes] = []
+    result = Process(policy, "cat .git/config", environ=environ).run(
+        timeout_s=_DEADLINE_S, on_output=output.append
+    )
+    policy.discard()
+    assert (0, (), [b"[user]\n"]) == (result.exit_code, result.restored, output), result
+    assert "[user]\n" == config.read_text()
+    assert [] == list(config.parent.glob("*.displaced-*"))
 
 
 def test_stand_in_that_was_removed_outside_is_watched(tmp_path: Path) -> None:
