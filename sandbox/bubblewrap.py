@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 
@@ -26,6 +25,7 @@ from sandbox import (
     stubs,
 )
 from sandbox.call import Call
+from sandbox.channels import Channels
 from sandbox.child import Child
 from sandbox.errors import SetupError
 from sandbox.mountinfo import MountTable
@@ -124,30 +124,28 @@ def _start(
     call: Call, program: str, filter_program: bytes, group: control_group.ControlGroup | None
 ) -> Child:
     policy = call.policy
-    with contextlib.ExitStack() as stack:
-        leash_fd, leash = _pipe(stack)
-        options_fd = _memory_file("options", b"", stack)
-        filter_fd = _memory_file("filter", filter_program, stack)
-        status_fd = _memory_file("status", b"", stack)
-        return Child.start(
+    with contextlib.ExitStack() as failed:
+        channels = Channels.open(filter_program)
+        failed.callback(channels.close)
+        child = Child.start(
             bwrap.command_line(
                 program,
-                leash_fd=leash_fd,
-                options_fd=options_fd,
-                seccomp_fd=filter_fd,
-                status_fd=status_fd,
+                leash_fd=channels.leash,
+                options_fd=channels.options,
+                seccomp_fd=channels.seccomp,
+                status_fd=channels.status,
                 limits=limits.within_own(policy.limits),
                 shell=limits.quickest_shell(),
                 command=call.command,
             ),
             environment=policy.environment,
-            pass_fds=(leash_fd, options_fd, filter_fd, status_fd, *call.keep_fds),
-            status=status_fd,
-            options=options_fd,
-            leash=leash,
+            keep_fds=call.keep_fds,
+            channels=channels,
             watchdog=policy.folders.watchdog,
             group=group,
         )
+        failed.pop_all()
+    return child
 
 
 def find_bwrap(policy: Policy, environ: Mapping[str, str]) -> str:
@@ -171,27 +169,6 @@ def _serve(end: Supervision) -> None:
             # The receiver's own.
             raise
         raise SetupError.from_os_error("the sandbox could not be watched", error) from error
-
-
-def _memory_file(name: str, content: bytes, stack: contextlib.ExitStack) -> int:
-    try:
-        descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-    except OSError as error:
-        raise SetupError.from_os_error("a memory file could not be made", error) from error
-    stack.callback(os.close, descriptor)
-    os.write(descriptor, content)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
-
-
-def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
-    try:
-        reader, writer = os.pipe()
-    except OSError as error:
-        raise SetupError.from_os_error("a pipe could not be made", error) from error
-    stack.callback(os.close, reader)
-    stack.callback(os.close, writer)
-    return reader, writer
 
 
 def _host_mounts() -> MountTable | None:

@@ -1,10 +1,9 @@
-"""A started bwrap: its descriptors, its status records, and its end."""
+"""A started bwrap: what is done with it from outside, and its end."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -14,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from sandbox import bwrap, pipes
+from sandbox import pipes
+from sandbox.channels import Channels
 from sandbox.control_group import ControlGroup
 from sandbox.diagnosis import INSTALL
 from sandbox.errors import SetupError
@@ -22,7 +22,6 @@ from sandbox.init import Init, open_init
 from sandbox.supervision import GRACE_S
 from sandbox.watchdog import Watchdog
 
-_LARGEST_STATUS = 64 * 1024
 _NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.ENOEXEC)
 _TOO_LONG = "a command has at most 128 KiB; write it to a file in the workspace and run that"
 
@@ -43,9 +42,7 @@ class Child:
 
     output: int
     exited: int
-    _status: int
-    _options: int | None
-    _leash: int | None
+    _channels: Channels
     _go: int | None
     _process: subprocess.Popen[bytes]
     _watchdog: Watchdog
@@ -67,10 +64,8 @@ class Child:
         argv: Sequence[str],
         *,
         environment: Mapping[str, str],
-        pass_fds: Sequence[int],
-        status: int,
-        options: int,
-        leash: int,
+        keep_fds: Sequence[int],
+        channels: Channels,
         watchdog: Watchdog,
         group: ControlGroup | None,
     ) -> Child:
@@ -80,12 +75,8 @@ class Child:
         Args:
             argv: absolute program and arguments.
             environment: the whole environment.
-            pass_fds: what bwrap reads and writes besides its standard descriptors.
-            status: the memory file that bwrap writes its JSON records to. It is no
-                pipe, because bwrap, writing to one whose reader was killed, would die
-                half-way and leave a process behind.
-            options: the memory file, still empty, that bwrap reads after the leash.
-            leash: where bwrap waits for `bwrap.TIE` and then for the end.
+            keep_fds: what the command inherits besides its standard descriptors.
+            channels: what bwrap inherits; the child's from now on, if it can be started.
             watchdog: guards the child's group.
             group: the control group that the command is to be in.
 
@@ -94,9 +85,6 @@ class Child:
         """
         with contextlib.ExitStack() as kept, contextlib.ExitStack() as passed:
             try:
-                status = _copy(status, kept)
-                options = _copy(options, kept)
-                leash = _copy(leash, kept)
                 go_read, go = pipes.pair(passed, kept)
                 sink, output = pipes.pair(passed, kept, reverse=True)
                 os.set_blocking(output, False)
@@ -107,7 +95,7 @@ class Child:
                     stderr=sink,
                     env=environment,
                     cwd="/",
-                    pass_fds=pass_fds,
+                    pass_fds=(*channels.passed, *keep_fds),
                     start_new_session=True,
                 )
                 exited = _open_started(process, watchdog)
@@ -119,7 +107,7 @@ class Child:
                 text = "bubblewrap could not be started"
                 raise SetupError.from_os_error(text, error, remedy) from error
             kept.pop_all()
-        return cls(output, exited, status, options, leash, go, process, watchdog, group)
+        return cls(output, exited, channels, go, process, watchdog, group)
 
     def build(self, options: bytes) -> None:
         """
@@ -128,7 +116,7 @@ class Child:
         Raises:
             SetupError: it cannot be told, or cannot be put into its control group.
         """
-        self._tell(options)
+        self._channels.tell(options)
         if self._group is not None:
             # The kernel may take ten milliseconds for the first that joins, and has the time
             # while the sandbox is built. Those who follow join at once.
@@ -137,20 +125,6 @@ class Child:
                     self._group.add(self._process.pid)
             except OSError as error:
                 raise _no_group(error) from error
-
-    def _tell(self, options: bytes) -> None:
-        memory, leash = self._options, self._leash
-        self._options = self._leash = None
-        if memory is None or leash is None:
-            return
-        try:
-            with open(memory, "wb") as file, open(leash, "wb", buffering=0) as tie:
-                file.write(options)
-                file.seek(0)
-                with contextlib.suppress(BrokenPipeError):
-                    tie.write(bwrap.TIE)
-        except OSError as error:
-            raise SetupError.from_os_error("bubblewrap could not be told", error) from error
 
     def join(self) -> None:
         """
@@ -210,12 +184,11 @@ class Child:
         Raises:
             OSError: the first process inside cannot be watched, as too many files are open.
         """
-        for line in os.pread(self._status, _LARGEST_STATUS, 0).split(b"\n")[:-1]:
-            record = json.loads(line)
-            self.exit_code = record.get("exit-code", self.exit_code)
-            if "child-pid" in record and self._init is None:
-                with self._lock:
-                    self._init = open_init(record["child-pid"], self._process.pid)
+        report = self._channels.report()
+        self.exit_code = report.exit_code
+        if report.child_pid is not None and self._init is None:
+            with self._lock:
+                self._init = open_init(report.child_pid, self._process.pid)
 
     def reap(self) -> int:
         """Collect bwrap, which has exited, and its last report; its return code."""
@@ -241,11 +214,9 @@ class Child:
         if self.init is not None:
             pipes.wait_for(self.init, deadline)
         with self._lock:
-            descriptors = (
-                *(self.output, self._status, self.exited),
-                *(self._options, self._leash, self._go, self.init),
-            )
-            self._options = self._leash = self._go = self._init = None
+            descriptors = (self.output, self.exited, self._go, self.init)
+            self._go = self._init = None
+        self._channels.close()
         for descriptor in descriptors:
             if descriptor is not None:
                 os.close(descriptor)
@@ -262,12 +233,6 @@ def _open_started(process: subprocess.Popen[bytes], watchdog: Watchdog) -> int:
         watchdog.guard(process.pid)
         failed.pop_all()
     return exited
-
-
-def _copy(descriptor: int, kept: contextlib.ExitStack) -> int:
-    copied = os.dup(descriptor)
-    kept.callback(os.close, copied)
-    return copied
 
 
 def _no_group(error: OSError) -> SetupError:
