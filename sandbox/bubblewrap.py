@@ -27,7 +27,7 @@ from sandbox import (
 from sandbox.call import Call
 from sandbox.channels import Channels
 from sandbox.child import Child
-from sandbox.errors import SetupError
+from sandbox.errors import SetupError, is_out_of_descriptors
 from sandbox.mountinfo import MountTable
 from sandbox.mounts import Mount
 from sandbox.policy import Policy
@@ -172,11 +172,18 @@ def _serve(end: Supervision) -> None:
 
 
 def _host_mounts() -> MountTable | None:
-    """Our own mounts; None where there is no /proc, of which bwrap itself complains."""
+    """
+    Our own mounts; None where there is no /proc, of which bwrap itself complains.
+
+    Raises:
+        SetupError: too many files are open.
+    """
     try:
         with open(_OWN_MOUNTS, "rb") as own:
             return mountinfo.own_table(own.read())
-    except OSError:
+    except OSError as error:
+        if is_out_of_descriptors(error):
+            raise SetupError.from_os_error(f"{_OWN_MOUNTS} cannot be read", error) from error
         return None
 
 

@@ -68,6 +68,13 @@ _KNOWN = (
         ("bubblewrap is older than 0.8", INSTALL),
     ),
     (
+        ("Exceeded maximum number of arguments",),
+        (
+            "more paths are to be protected or hidden than bubblewrap can take",
+            "hide fewer paths, or end programs that listen on Unix sockets",
+        ),
+    ),
+    (
         ("PR_SET_SECCOMP", "prctl(PR_SET_NO_NEW_PRIVS)"),
         ("the kernel loads no system call filter", "use a kernel with seccomp filters"),
     ),
