@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -54,6 +55,7 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
     for _ in range(_ATTEMPTS):
         # Each time anew: what was there at first may have been another's stand-in.
         candidates = protected.stub_candidates(policy.workspace, policy.link)
+        existing = {stub.path for stub in candidates if os.path.lexists(stub.path)}
         with (
             stubs.held(policy.state_dir, candidates, stock=policy.folders.stock) as stand_ins,
             contextlib.ExitStack() as ended,
@@ -61,12 +63,15 @@ def run(call: Call, timeout_s: float, on_output: Callable[[bytes], None]) -> Res
             _started(call, program, filter_program) as child,
         ):
             found, moved = survey(policy)
+            # Too late for a stand-in, too early for a mount: another's, for instance.
+            existing.difference_update(stub.path for stub in stand_ins)
+            gone = [path for path in existing if not os.path.lexists(path)]
             planned = mounts.arrange(layout.gather(policy, found, stand_ins))
             child.build(bwrap.options(planned, directory=policy.workspace))
             # Before the mounts are verified: what is replaced until then is not as planned.
             before = audit.Audit.take(found)
             ended.callback(before.close)
-            verify = functools.partial(_verify, planned, child, _host_mounts())
+            verify = functools.partial(_verify, planned, gone, child, _host_mounts())
             end = Supervision(child, verify, on_output, call.clock, timeout_s)
             ended.callback(_restore, policy, before, moved, end, restored)
             _serve(end)
@@ -187,11 +192,14 @@ def _host_mounts() -> MountTable | None:
         return None
 
 
-def _verify(planned: tuple[Mount, ...], child: Child, host: MountTable | None) -> str | None:
+def _verify(
+    planned: tuple[Mount, ...], gone: Sequence[str], child: Child, host: MountTable | None
+) -> str | None:
     if host is None:
         return f"{_OWN_MOUNTS} cannot be read"
     try:
-        wrong = mountinfo.mismatch(planned, mountinfo.MountTable(child.mounts()), host)
+        inside = mountinfo.MountTable(child.mounts())
+        wrong = min(gone, default=None) or mountinfo.mismatch(planned, inside, host)
         if wrong is not None:
             return f"{wrong} changed while the sandbox was being built; try again"
         child.join()

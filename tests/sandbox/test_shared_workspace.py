@@ -8,9 +8,11 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 
 from sandbox import Policy, Process, Result
+from sandbox.tracking import Moved, Tracker
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed")
 _TIMEOUT_S = 30.0
@@ -86,5 +88,34 @@ def test_name_that_is_free_only_at_the_second_attempt_is_guarded_all_the_same(
     folder.mkdir()
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     result = run(policies[0], f"{_MAKE_THEM}; true", environ={"PATH": path})
+    assert (0, None) == (result.exit_code, result.setup_error)
+    assert [] == os.listdir(workspace)
+
+
+def test_name_that_is_free_before_it_is_looked_at_is_guarded_all_the_same(
+    policies: tuple[Policy, Policy], workspace: Path, tmp_path: Path
+) -> None:
+    """It was there when stand-ins were made, and is gone when the mounts are chosen."""
+    programs, folder, gone = tmp_path / "programs", workspace / ".vscode", tmp_path / "gone"
+    programs.mkdir()
+    os.mkfifo(gone)
+    (programs / "bwrap").write_text(
+        f"#!/bin/sh\nmkdir {tmp_path}/once 2>/dev/null && rmdir {folder} && echo gone >{gone}\n"
+        f'exec {shutil.which("bwrap")} "$@"\n'
+    )
+    (programs / "bwrap").chmod(0o755)
+    folder.mkdir()
+
+    class Late(Tracker):
+        """Looks at the workspace when the name is free."""
+
+        def look(self) -> Moved:
+            if not (tmp_path / "looked").exists():
+                (tmp_path / "looked").write_text(gone.read_text())
+            return super().look()
+
+    late = attrs.evolve(policies[0], tracker=Late(str(workspace), ()))
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    result = run(late, f"{_MAKE_THEM}; true", environ={"PATH": path})
     assert (0, None) == (result.exit_code, result.setup_error)
     assert [] == os.listdir(workspace)
