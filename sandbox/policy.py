@@ -14,6 +14,7 @@ from sandbox import (
     control_group,
     environment,
     git_settings,
+    group_place,
     nested,
     paths,
     private,
@@ -21,9 +22,9 @@ from sandbox import (
     stubs,
     surroundings,
 )
-from sandbox.control_group import Place
 from sandbox.errors import PolicyError
 from sandbox.git import GitLink, resolve_link
+from sandbox.group_place import Place
 from sandbox.limits import Limits
 from sandbox.private import PrivateFolders
 from sandbox.readable import Readable
@@ -117,8 +118,8 @@ class Policy:
             failed.callback(folders.remove)
             stubs.sweep(state)
             private.sweep(state)
-            group_place = control_group.here()
-            control_group.sweep(group_place)
+            place = group_place.here()
+            control_group.sweep(place)
             settings = git_settings.read(real, variables)
             found = nested.find(real)
             policy = cls(
@@ -154,7 +155,7 @@ class Policy:
                 ),
                 python=readable.python_executable(),
                 limits=limits or Limits(),
-                group_place=group_place,
+                group_place=place,
                 tracker=Tracker.follow(real, found),
             )
             failed.pop_all()

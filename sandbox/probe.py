@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from sandbox import control_group, private, stubs
+from sandbox import control_group, group_place, private, stubs
 from sandbox.diagnosis import TRY_BY_HAND
 from sandbox.errors import SandboxError
 from sandbox.policy import Policy
@@ -86,4 +86,4 @@ def sweep(state_dir: str) -> None:
     """Remove what sessions and calls left behind whose process was killed."""
     stubs.sweep(state_dir)
     private.sweep(state_dir)
-    control_group.sweep(control_group.here())
+    control_group.sweep(group_place.here())

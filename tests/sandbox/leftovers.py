@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from sandbox import control_group, sweep
+from sandbox import group_place, sweep
 from tests.sandbox.machine import RUN, VISIBLE, Remote
 
 _DEADLINE_S = 20.0
@@ -79,7 +79,7 @@ def _files(temporary: Path) -> list[str]:
 
 
 def _groups() -> list[str]:
-    parent = control_group.here().parent
+    parent = group_place.here().parent
     owners = {f"sandbox-{pid}-" for pid in (os.getpid(), *Remote.started)}
     return [
         name

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import control_group
-from sandbox.control_group import find_place
+from sandbox import control_group, group_place
+from sandbox.group_place import find_place
 from tests.sandbox.machine import Machine
 
 _DEADLINE_S = 20.0
@@ -25,7 +25,7 @@ _COUNT = (
     "except BlockingIOError: pass\nprint('forked', count)\nEND"
 )
 needs_place = pytest.mark.skipif(
-    control_group.here().parent is None, reason="only root needs a group, where one can be made"
+    group_place.here().parent is None, reason="only root needs a group, where one can be made"
 )
 
 
@@ -107,7 +107,7 @@ def test_number_of_processes_is_bounded_or_that_is_stated(machine: Machine) -> N
     ran = machine.run(_COUNT)
     forked = int(ran.text.split()[-1])
     remark = machine.remote.ask(do="probe")["remark"]
-    if machine.uid == 0 and control_group.here().parent is None:
+    if machine.uid == 0 and group_place.here().parent is None:
         assert forked == 300
         assert "not limited for root" in remark
     else:
@@ -125,12 +125,12 @@ def test_number_holds_where_bwrap_started_before_it_joined(machine: Machine) -> 
     )
     output = base64.b64decode(machine.remote.receive()["output"])
     forked = int(output.split()[-1])
-    assert 30 < forked <= 60 or (machine.uid == 0 and control_group.here().parent is None)
+    assert 30 < forked <= 60 or (machine.uid == 0 and group_place.here().parent is None)
 
 
 def test_fork_bomb_hits_only_itself(machine: Machine) -> None:
     """Another command of the same user runs on, and nothing of the bomb is left."""
-    if machine.uid == 0 and control_group.here().parent is None:
+    if machine.uid == 0 and group_place.here().parent is None:
         pytest.skip("no control group can be made here, which the probe states")
     machine.open_session(limits={"processes": 50})
     machine.open_session(session="other", limits={"processes": 50})
@@ -175,7 +175,7 @@ def test_group_of_a_killed_server_goes_at_the_next_start(expendable: Machine) ->
 @needs_place
 def test_more_processes_than_there_can_be_are_no_error() -> None:
     """The kernel takes no such number."""
-    group = control_group.make(1 << 40, control_group.here())
+    group = control_group.make(1 << 40, group_place.here())
     assert group is not None
     group.remove()
 
@@ -183,21 +183,21 @@ def test_more_processes_than_there_can_be_are_no_error() -> None:
 @needs_place
 def test_group_that_somebody_removed_is_made_again() -> None:
     """A server in a container does not see that its owner lives."""
-    group = control_group.make(5, control_group.here())
+    group = control_group.make(5, group_place.here())
     assert group is not None
     os.rmdir(group.path)
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
         group.add(child.pid)
         assert str(child.pid) == Path(group.path, "cgroup.procs").read_text().strip()
         assert "8" == Path(group.path, "pids.max").read_text().strip()
-    control_group.sweep(control_group.here())
+    control_group.sweep(group_place.here())
     group.remove()
 
 
 @needs_place
 def test_group_that_is_removed_at_any_moment_is_made_and_joined() -> None:
     """By a server in a container that starts over and over again."""
-    place = control_group.here()
+    place = group_place.here()
     assert place.parent is not None
     over = threading.Event()
 
@@ -226,7 +226,7 @@ def test_group_that_is_removed_at_any_moment_is_made_and_joined() -> None:
 @needs_place
 def test_groups_of_the_living_and_of_others_stay() -> None:
     """Whatever is not named like ours, too."""
-    place = control_group.here()
+    place = group_place.here()
     assert place.parent is not None
     others = Path(place.parent, "sandbox-of-others")
     others.mkdir()
@@ -252,5 +252,5 @@ def _assert_gone(machine: Machine) -> None:
 
 
 def _groups(pid: int) -> list[str]:
-    parent = control_group.here().parent
+    parent = group_place.here().parent
     return [n for n in os.listdir(parent) if n.startswith(f"sandbox-{pid}-")] if parent else []
