@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler import WorkStealingScheduling
 
 from tests.harness.client import Client
 from tests.harness.home import Home
@@ -16,9 +17,26 @@ from tests.harness.terminal import Terminal
 Start = Callable[..., Client]
 
 
+def pytest_configure() -> None:
+    """Every program that a test starts may keep what it compiled: some thousand would again."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """One more for `-n auto` than there are processors: many tests wait for a deadline."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WorkStealingScheduling | None:
+    """
+    A worker takes modules one after the other instead of a few tests of each.
+
+    So what the tests of a module share is made once and not once a worker; what is left
+    of a long queue goes to whoever is idle. `--dist` asks for something else.
+    """
+    if config.getoption("dist") != "load":
+        return None
+    return WorkStealingScheduling(config, log)
 
 
 @pytest.fixture
