@@ -128,7 +128,9 @@ install() {
     # pip and the build back end are locked too, so there is no isolated, unlocked build.
     $pip install --quiet -c constraints.txt pip setuptools &&
         # -qq: without the back end's remarks on what an editable install is.
-        $pip install -qq -c constraints.txt --no-build-isolation -e '.[test]'
+        $pip install -qq -c constraints.txt --no-build-isolation -e '.[test]' &&
+        # As pip does with the rest: also under PYTHONDONTWRITEBYTECODE a start compiles nothing.
+        "$venv/bin/python" -m compileall -q term2_acp sandbox
 }
 
 require_commands
