@@ -61,6 +61,7 @@ class Connection:
             environment=home.environment(**environment),
             on_line=self._on_line,
             on_end=self._on_end,
+            on_stderr=self._on_stderr,
         )
 
     def send_raw(self, data: bytes) -> None:
@@ -119,7 +120,9 @@ class Connection:
 
     def wait_for(self, probe: Callable[[], Any], what: str, timeout: float = TIMEOUT) -> Any:
         """
-        Wait until `probe`, called after each message, gives something true; return that.
+        Wait until `probe` gives something true; return that.
+
+        It is called after each message and after each piece on standard error.
 
         Raises:
             WireViolation: the server broke the protocol.
@@ -211,6 +214,10 @@ class Connection:
         with self.changed:
             self.record.ended(rest)
             self._stdout_ended = True
+            self.changed.notify_all()
+
+    def _on_stderr(self) -> None:
+        with self.changed:
             self.changed.notify_all()
 
     def _raise_violations(self) -> None:

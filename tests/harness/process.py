@@ -25,7 +25,8 @@ class ServerProcess:
 
     Two threads of its own read standard output and standard error until their end
     (`term2-test-stdout`, `term2-test-stderr`); `on_line` is called on the former with
-    each line without its newline, `on_end` once with what came after the last newline.
+    each line without its newline, `on_end` once with what came after the last newline;
+    on the latter `on_stderr` is called after each piece.
     """
 
     def __init__(
@@ -37,10 +38,12 @@ class ServerProcess:
         environment: dict[str, str],
         on_line: Callable[[bytes], None],
         on_end: Callable[[bytes], None],
+        on_stderr: Callable[[], None] = lambda: None,
     ) -> None:
         self.home = home
         self._on_line = on_line
         self._on_end = on_end
+        self._on_stderr = on_stderr
         self._changed = threading.Condition()
         self._stderr = bytearray()
         self._paused = False
@@ -204,4 +207,6 @@ class ServerProcess:
         while data := os.read(self._stderr_pipe.fileno(), READ_SIZE):
             with self._changed:
                 self._stderr += data
+            self._on_stderr()
+            with self._changed:
                 self._changed.wait_for(lambda: not self._stderr_paused)

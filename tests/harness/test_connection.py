@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 import pytest
 
@@ -150,4 +151,14 @@ def test_a_right_turn_is_accepted(home):
     client.initialize()
     turn = client.run("s", "hello")
     assert (turn.stop_reason, turn.text) == ("end_turn", "hi")
+    client.close()
+
+
+def test_a_wait_for_standard_error_ends_when_it_comes(home):
+    """And not at the deadline, although no message comes."""
+    speaks = "import sys; print('ready', file=sys.stderr, flush=True); sys.stdin.read()"
+    client = Client(home, command=[sys.executable, "-c", speaks])
+    start = time.monotonic()
+    client.wait_for(lambda: "ready" in client.stderr, "the line on stderr", 30)
+    assert time.monotonic() - start < 30
     client.close()
