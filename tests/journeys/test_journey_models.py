@@ -9,6 +9,7 @@ import pytest
 from tests.models.chat import ChatServer, chat_chunk
 from tests.models.configuration import KINDS, MODEL, configure
 from tests.models.http import Reply, Then, json_reply
+from tests.models.lent import Lender
 from tests.models.steps import Call, ScriptedStep
 
 
@@ -25,20 +26,57 @@ def _model(kind):
     assert server.faults == []
 
 
+@pytest.fixture(scope="module", name="lender")
+def _lender(tmp_path_factory):
+    """What the tests share that need no settings, no home and no end of their own."""
+    lender = Lender(tmp_path_factory.mktemp)
+    yield lender
+    lender.close()
+
+
+@pytest.fixture(name="lent")
+def _lent(lender, kind):
+    """A shared program that asks a service of that kind."""
+    yield lender.lend(kind)
+    lender.take_back(kind)
+
+
+@pytest.fixture(name="open_session")
+def _open_session(project):
+    """Open a session in the test's own project; it is closed at the end of the test."""
+    opened = []
+
+    def open_session(client):
+        session = client.new_session(project)
+        opened.append((client, session))
+        return client, session
+
+    yield open_session
+    for client, session in opened:
+        if client.healthy:
+            client.request("session/close", {"sessionId": session}).response()
+
+
+@pytest.fixture(name="lent_chat")
+def _lent_chat(lender):
+    yield lender.lend("openai-compatible")
+    lender.take_back("openai-compatible")
+
+
 @pytest.fixture(name="chat")
-def _chat():
-    server = ChatServer()
-    yield server
-    if not server.closed:
-        server.close()
+def _chat(lent_chat):
+    """The shared Chat Completions model."""
+    return lent_chat.service
 
 
 @pytest.fixture(name="open_chat")
-def _open_chat(home, start, project, chat):
-    """Start a server that talks to the scripted Chat Completions model."""
+def _open_chat(home, start, project, lent_chat, open_session):
+    """A session of a server that talks to `chat`: the shared one if it is to have no settings."""
 
     def open_chat(**settings):
-        configure(home, "openai-compatible", chat, **settings)
+        if not settings:
+            return open_session(lent_chat.client)
+        configure(home, "openai-compatible", lent_chat.service, **settings)
         client = start(LOCAL_API_KEY="sk-local-not-shown-anywhere")
         client.initialize()
         return client, client.new_session(project)
@@ -92,13 +130,10 @@ def test_a_long_session_survives_a_kill_in_the_middle(home, start, project, kind
     assert model.faults == []
 
 
-def test_thoughts_and_usage_are_shown(home, start, project, kind, model):
+def test_thoughts_and_usage_are_shown(lent, open_session):
     """Reasoning comes as thoughts, text as messages, and usage with the window's size."""
-    configure(home, kind, model)
-    client = start(LOCAL_API_KEY="sk-local")
-    client.initialize()
-    session = client.new_session(project)
-    model.step(ScriptedStep(thought="Let me think.", text="Hello there."))
+    client, session = open_session(lent.client)
+    lent.service.step(ScriptedStep(thought="Let me think.", text="Hello there."))
     answer = client.run(session, "hi")
     kinds = [update.kind for update in answer.updates]
     assert "agent_thought_chunk" in kinds
@@ -107,20 +142,17 @@ def test_thoughts_and_usage_are_shown(home, start, project, kind, model):
     assert [(one["size"], one["used"] > 0) for one in usage] == [(100000, True)]
 
 
-def test_a_silent_model_is_cancelled_at_once(home, start, project, kind, model):
+def test_a_silent_model_is_cancelled_at_once(lent, open_session):
     """A cancel during silence, before the headers or in the middle, settles the turn."""
-    configure(home, kind, model)
-    client = start(LOCAL_API_KEY="sk-local")
-    client.initialize()
-    session = client.new_session(project)
+    client, session = open_session(lent.client)
     stalls = (Reply(before_headers=Then.STALL), Reply((b": nothing yet\n\n", Then.STALL)))
     for number, reply in enumerate(stalls, 1):
-        model.reply(reply)
+        lent.service.reply(reply)
         client.prompt(session, "hi").result()
-        model.wait_for_requests(number)
+        lent.service.wait_for_requests(number)
         client.cancel(session)
         assert client.wait_idle(session, 5) == "cancelled"
-    model.step(ScriptedStep(text="Back."))
+    lent.service.step(ScriptedStep(text="Back."))
     assert client.run(session, "again").text == "Back."
 
 
@@ -150,6 +182,7 @@ def test_a_refusal_ends_the_turn_with_words_for_the_user(open_chat, chat, fault)
 def test_a_busy_service_is_asked_again(open_chat, chat):
     """429 with Retry-After and 503 are retried, visibly on stderr, and nothing is doubled."""
     client, session = open_chat()
+    before = len(client.stderr)
     chat.reply(
         json_reply(429, {"error": {"message": "slow down"}}, ("Retry-After", "0")),
         json_reply(503, {"error": {"message": "overloaded"}}),
@@ -157,16 +190,17 @@ def test_a_busy_service_is_asked_again(open_chat, chat):
     chat.step(ScriptedStep(text="At last."))
     answer = client.run(session, "hi", 30)
     assert (answer.stop_reason, answer.text) == ("end_turn", "At last.")
-    assert "try 1 of 4" in client.stderr
+    assert "try 1 of 4" in client.stderr[before:]
 
 
 def test_a_cancel_ends_the_pause_before_a_retry(open_chat, chat):
     """The service asks for a minute; the user does not wait for it."""
     client, session = open_chat()
+    before = len(client.stderr)
     chat.reply(json_reply(429, {"error": {"message": "slow down"}}, ("Retry-After", "60")))
     client.prompt(session, "hi").result()
     chat.wait_for_requests(1)
-    client.wait_for(lambda: "try 1 of 4" in client.stderr, "the retry on stderr", 10)
+    client.wait_for(lambda: "try 1 of 4" in client.stderr[before:], "the retry on stderr", 10)
     client.cancel(session)
     assert client.wait_idle(session, 3) == "cancelled"
 
@@ -362,11 +396,14 @@ def test_the_system_prompt_and_the_tools_stay_the_same(open_chat, chat, project)
     assert len({json.dumps(body["tools"]) for body in bodies}) == 1
 
 
-def test_a_service_that_is_not_there_is_named(open_chat, chat):
+def test_a_service_that_is_not_there_is_named(home, start, project):
     """Connect failures are retried, then the turn ends and says what cannot be reached."""
-    client, session = open_chat()
+    chat = ChatServer()
+    configure(home, "openai-compatible", chat)
     chat.close()
-    answer = client.run(session, "hi", 60)
+    client = start(LOCAL_API_KEY="sk-local")
+    client.initialize()
+    answer = client.run(client.new_session(project), "hi", 60)
     assert answer.stop_reason == "_term2_error"
     assert "local" in answer.text
     assert "try 4 of 4" in client.stderr
@@ -386,20 +423,17 @@ def test_a_model_that_falls_silent_ends_the_turn(open_chat, chat):
 
 
 @pytest.mark.parametrize("status", [403, 500, 529])
-def test_each_kind_gives_up_on_a_service_that_refuses(home, start, kind, model, status):
+def test_each_kind_gives_up_on_a_service_that_refuses(lent, open_session, status):
     """403 at once, 500 and 529 after four more tries; words for the user, and no key."""
-    configure(home, kind, model)
-    client = start(LOCAL_API_KEY="sk-local-not-shown")
-    client.initialize()
-    session = client.new_session(home.project())
+    client, session = open_session(lent.client)
     body = {"error": {"message": "no", "type": "overloaded_error"}}
     tries = 1 if status == 403 else 5
-    model.reply(*[json_reply(status, body, ("Retry-After", "0"))] * tries)
+    lent.service.reply(*[json_reply(status, body, ("Retry-After", "0"))] * tries)
     answer = client.run(session, "hi", 60)
     assert answer.stop_reason == "_term2_error"
     assert answer.text
     assert "not-shown" not in answer.text + client.stderr
-    assert len(model.requests) == tries
+    assert len(lent.service.requests) == tries
 
 
 def test_a_conversation_near_the_end_of_its_window_is_compacted(home, start, project, chat):
