@@ -6,38 +6,14 @@ import json
 
 import pytest
 
-from tests.models.chat import ChatServer
 from tests.models.steps import Call, ScriptedStep
-
-MODEL = "test-model"
-
-
-@pytest.fixture(name="chat")
-def _chat():
-    server = ChatServer()
-    yield server
-    server.close()
-    assert server.faults == []
 
 
 @pytest.fixture(name="patch")
-def _patch(home, start, project, chat):
+def _patch(lent_chat, open_session):
     """Run a turn in which the model calls apply_patch: `patch(operations, answer)`."""
-    home.configure(
-        "\n".join(
-            [
-                'provider = "local"',
-                f'model = "{MODEL}"',
-                "[providers.local]",
-                'kind = "openai-compatible"',
-                f'base_url = "{chat.base_url}"',
-                f'models = [{{ id = "{MODEL}", context_window = 100000 }}]',
-            ]
-        )
-    )
-    client = start()
-    client.initialize()
-    session = client.new_session(project)
+    client, session = open_session(lent_chat.client)
+    chat = lent_chat.service
 
     def patch(operations, *answers):
         chat.step(ScriptedStep(calls=(Call.of("apply_patch", operations=operations),)))

@@ -13,6 +13,17 @@ from tests.harness.processes import processes_with, wait_until_gone
 SOON = 5.0
 
 
+@pytest.fixture(name="client")
+def _client(shared):
+    """The shared connection; a test of a server's end starts one of its own."""
+    return shared
+
+
+@pytest.fixture(name="session")
+def _session(guest_session):
+    return guest_session
+
+
 @pytest.fixture
 def long_sleep():
     """The arguments of a `sleep` that no other test runs."""

@@ -10,6 +10,17 @@ from tests.harness.messages import agent_text, conversation, encode, prompt_para
 from tests.harness.processes import processes_with, wait_until_gone
 
 
+@pytest.fixture(name="client")
+def _client(shared):
+    """The shared connection; a test of a server's end starts one of its own."""
+    return shared
+
+
+@pytest.fixture(name="session")
+def _session(guest_session):
+    return guest_session
+
+
 def check_closed(client, session):
     """A closed session is not there, but its history is."""
     assert client.prompt(session, "/say x").code() == -32002
@@ -18,8 +29,11 @@ def check_closed(client, session):
     client.sync()
 
 
-def test_an_idle_session_closes_and_can_be_resumed(client, session, project):
+def test_an_idle_session_closes_and_can_be_resumed(start, project):
     """`{}`; then -32002 until a resume; the history is kept, listed and replayed."""
+    client = start()
+    client.initialize()
+    session = client.new_session(project)
     client.still_works(session)
     told = conversation(client.updates(session))
     assert client.close_session(session) == {}
@@ -33,8 +47,11 @@ def test_an_idle_session_closes_and_can_be_resumed(client, session, project):
     assert client.close_session(session) == {}
 
 
-def test_a_session_without_a_prompt_closes(client, session):
+def test_a_session_without_a_prompt_closes(start, project):
     """There is nothing to keep; the close succeeds all the same."""
+    client = start()
+    client.initialize()
+    session = client.new_session(project)
     assert client.close_session(session) == {}
     check_closed(client, session)
     assert client.request("session/list").result() == {"sessions": []}

@@ -10,16 +10,7 @@ import threading
 import pytest
 
 from tests.harness.messages import encode
-from tests.journeys.test_journey_models import configure
-from tests.models.chat import ChatServer
 from tests.models.steps import Call, ScriptedStep
-
-
-@pytest.fixture(name="chat")
-def _chat():
-    server = ChatServer()
-    yield server
-    server.close()
 
 
 @pytest.mark.parametrize(
@@ -34,20 +25,18 @@ def _chat():
     ids=["deep", "deeper", "NaN", "1e999", "-Infinity"],
 )
 def test_arguments_that_no_json_can_hold_fail_their_call_only(
-    home, start, project, chat, arguments
+    lent_chat, open_session, project, arguments
 ):
     """The call fails, the turn and other sessions go on, and the session can be replayed."""
-    configure(home, "openai-compatible", chat)
-    client = start(LOCAL_API_KEY="sk-local")
-    client.initialize()
-    session = client.new_session(project)
+    chat = lent_chat.service
+    client, session = open_session(lent_chat.client)
     chat.step(ScriptedStep(calls=(Call("read_file", arguments),)))
     chat.step(ScriptedStep(text="I see."))
     answer = client.run(session, "hi")
     assert (answer.stop_reason, answer.text) == ("end_turn", "I see.")
     assert [call["status"] for call in answer.calls] == ["failed"]
     assert client.replay(session, project)
-    other = client.new_session(project)
+    _, other = open_session(client)
     chat.step(ScriptedStep(text="Fine."))
     assert client.run(other, "hi").text == "Fine."
 

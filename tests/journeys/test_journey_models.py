@@ -9,7 +9,6 @@ import pytest
 from tests.models.chat import ChatServer, chat_chunk
 from tests.models.configuration import KINDS, MODEL, configure
 from tests.models.http import Reply, Then, json_reply
-from tests.models.lent import Lender
 from tests.models.steps import Call, ScriptedStep
 
 
@@ -26,41 +25,11 @@ def _model(kind):
     assert server.faults == []
 
 
-@pytest.fixture(scope="module", name="lender")
-def _lender(tmp_path_factory):
-    """What the tests share that need no settings, no home and no end of their own."""
-    lender = Lender(tmp_path_factory.mktemp)
-    yield lender
-    lender.close()
-
-
 @pytest.fixture(name="lent")
 def _lent(lender, kind):
-    """A shared program that asks a service of that kind."""
+    """The shared server that asks a service of that kind."""
     yield lender.lend(kind)
     lender.take_back(kind)
-
-
-@pytest.fixture(name="open_session")
-def _open_session(project):
-    """Open a session in the test's own project; it is closed at the end of the test."""
-    opened = []
-
-    def open_session(client):
-        session = client.new_session(project)
-        opened.append((client, session))
-        return client, session
-
-    yield open_session
-    for client, session in opened:
-        if client.healthy:
-            client.request("session/close", {"sessionId": session}).response()
-
-
-@pytest.fixture(name="lent_chat")
-def _lent_chat(lender):
-    yield lender.lend("openai-compatible")
-    lender.take_back("openai-compatible")
 
 
 @pytest.fixture(name="chat")

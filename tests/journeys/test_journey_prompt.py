@@ -14,6 +14,17 @@ RESOURCE = {"type": "resource", "resource": {"uri": "file:///x/a.py", "text": "a
 PIXEL = base64.b64encode(b"not really").decode()
 
 
+@pytest.fixture(name="client")
+def _client(shared):
+    """The shared connection; a test of a server's end starts one of its own."""
+    return shared
+
+
+@pytest.fixture(name="session")
+def _session(guest_session):
+    return guest_session
+
+
 def test_the_updates_of_a_turn_come_in_the_fixed_order(client, session):
     """running, the response, user_message, output and title, idle: in that order."""
     turn = client.run(session, "/say hello")
@@ -174,11 +185,12 @@ def test_a_failed_tool_does_not_end_the_turn(client, session):
 
 def test_a_fault_of_the_model_ends_the_turn_with_the_own_stop_reason(client, session):
     """`_term2_error`, with a message that says so to the user; the next prompt works."""
+    before = len(client.stderr)
     turn = client.run(session, "/fail")
     assert turn.stop_reason == "_term2_error"
     assert turn.text.strip()
     assert "Traceback" not in turn.text
-    assert client.stderr
+    client.wait_for(lambda: len(client.stderr) > before, "the fault on stderr")
     client.still_works(session)
 
 

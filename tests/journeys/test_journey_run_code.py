@@ -15,6 +15,17 @@ from tests.harness.processes import processes_with, wait_until_gone
 SOON = 5.0
 
 
+@pytest.fixture(name="client")
+def _client(shared):
+    """The shared connection; a test of a server's end starts one of its own."""
+    return shared
+
+
+@pytest.fixture(name="session")
+def _session(guest_session):
+    return guest_session
+
+
 @pytest.fixture
 def marker():
     """What the arguments of a process carry that no other test runs."""
@@ -74,7 +85,11 @@ def test_nested_calls_are_shown_like_any_other(client, session, project):
     assert "True True\nm\n" in shown(turn.updates)
     assert (project / "made.txt").read_text() == "m\n"
     # Asked for the code and for the shell command, each under its own id.
-    asked = [request.tool_call["toolCallId"] for request in client.permissions.requests]
+    asked = [
+        request.tool_call["toolCallId"]
+        for request in client.permissions.requests
+        if request.session == session
+    ]
     assert asked == [outer["toolCallId"], shell["toolCallId"]]
 
 
@@ -235,8 +250,11 @@ def test_a_cancel_stops_a_nested_command_and_code_that_never_ends(client, sessio
 
 
 @pytest.mark.parametrize("how", ["kill", "eof", "close"])
-def test_nothing_outlives_the_server_or_the_session(client, session, how, marker):
+def test_nothing_outlives_the_server_or_the_session(start, project, how, marker):
     """Code with a nested command, when the server is killed, its client or its session ends."""
+    client = start()
+    client.initialize()
+    session = client.new_session(project)
     client.permissions.allow_all()
     forked = f"echo child; sleep {marker}; true"
     client.prompt(

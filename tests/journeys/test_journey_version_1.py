@@ -6,15 +6,26 @@ import base64
 
 import pytest
 
+from tests.harness.client import Client
 from tests.harness.editor import begin, final, load, of, open_session, run, text
+from tests.harness.home import Home
 from tests.harness.messages import encode
 
 
-@pytest.fixture(name="editor")
-def _editor(start):
-    client = start()
+@pytest.fixture(scope="module", name="editor_of_all")
+def _editor_of_all(tmp_path_factory):
+    client = Client(Home.create(tmp_path_factory.mktemp("version1")))
     begin(client)
-    return client
+    yield client
+    client.close()
+
+
+@pytest.fixture(name="editor")
+def _editor(editor_of_all):
+    """The shared connection, which knows neither question nor update of an earlier test."""
+    editor_of_all.permissions.forget()
+    editor_of_all.forget_updates()
+    return editor_of_all
 
 
 @pytest.fixture(name="session")
@@ -82,8 +93,11 @@ def test_calls_edits_and_plans_have_the_shapes_of_version_1(editor, session, pro
     assert [entry["content"] for entry in entries] == ["A", "B"]
 
 
-def test_a_load_replays_and_a_resume_does_not(editor, session, project, start):
+def test_a_load_replays_and_a_resume_does_not(project, start):
     """The whole conversation before the answer, with the messages' own ids, in a new process."""
+    editor = start()
+    begin(editor)
+    session = open_session(editor, project)
     editor.permissions.allow_all()
     _, live = run(editor, session, "/say first\n/shell echo seen")
     run(editor, session, "/think hm\n/say second")
@@ -211,7 +225,8 @@ def test_list_and_close_work_as_in_version_2(editor, session, project):
     """A prompted session is listed; a closed one is not found until it is resumed."""
     run(editor, session, "/say x")
     listed = editor.request("session/list", {}).result()["sessions"]
-    assert [(one["sessionId"], one["cwd"]) for one in listed] == [(session, str(project))]
+    here = [(one["sessionId"], one["cwd"]) for one in listed if one["cwd"] == str(project)]
+    assert here == [(session, str(project))]
     assert editor.request("session/close", {"sessionId": session}).result() == {}
     params = {"sessionId": session, "prompt": text("/say x")}
     assert editor.request("session/prompt", params).code() == -32002
