@@ -14,6 +14,10 @@ from sandbox.clock import Clock
 
 _PIECE = 64 * 1024
 _TAIL = 16 * 1024
+# After less than that, what follows is left in the pipe for a moment, to come as one piece:
+# a progress bar is drawn a thousand times a second. The first piece waits for nothing.
+_SMALL_PIECE = 4 * 1024
+_REST_S = 0.01
 _LARGEST_PREAMBLE = 1024 * 1024
 # poll() takes an int of milliseconds.
 _LONGEST_POLL_S = 3600.0
@@ -89,21 +93,31 @@ class Supervision:
         """Serve the child until everything in it is dead and its output is delivered."""
         with self.clock.counting(self.timeout_s) as wake:
             self._serve(wake)
-        while self._take_output(last=True):
+        while self._take_output():
             pass
 
     def _serve(self, wake: int) -> None:
         child = self.child
         poller = select.poll()
         alive = {child.exited}
+        rests_until: float | None = None
         for descriptor in (child.output, child.exited, wake):
             poller.register(descriptor, select.POLLIN)
         while alive:
-            ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms())}
+            if rests_until is not None and time.monotonic() >= rests_until:
+                rests_until = None
+                poller.register(child.output, select.POLLIN)
+            ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms(rests_until))}
             if wake in ready:
                 os.read(wake, _PIECE)
-            if child.output in ready and not self._take_output():
-                poller.unregister(child.output)
+            if child.output in ready:
+                is_command = self.released
+                taken = self._take_output()
+                if taken == 0:
+                    poller.unregister(child.output)
+                elif is_command and taken is not None and taken < _SMALL_PIECE:
+                    poller.unregister(child.output)
+                    rests_until = time.monotonic() + _REST_S
             if child.exited in ready:
                 self.return_code = child.reap()
                 # Inside, all are dead only when the first process there is. Killed in
@@ -122,28 +136,28 @@ class Supervision:
                 self._hopeless = time.monotonic() + GRACE_S
                 child.kill()
 
-    def _patience_ms(self) -> float | None:
-        if self._hopeless is None:
-            left = self.clock.left_s()
-        else:
-            left = max(0.0, self._hopeless - time.monotonic())
-        return None if left is None else min(left, _LONGEST_POLL_S) * 1000
+    def _patience_ms(self, rests_until: float | None) -> float:
+        now = time.monotonic()
+        moments = [moment for moment in (rests_until, self._hopeless) if moment is not None]
+        limits = [_LONGEST_POLL_S, *(moment - now for moment in moments)]
+        left = self.clock.left_s() if self._hopeless is None else None
+        if left is not None:
+            limits.append(left)
+        return max(0.0, min(limits)) * 1000
 
-    def _take_output(self, *, last: bool = False) -> bool:
-        """Read one piece and pass it on; False at the end of it (`last`: or if none is there)."""
+    def _take_output(self) -> int | None:
+        """Read one piece and pass it on; its length, 0 at the end, None if none is there."""
         try:
             piece = os.read(self.child.output, _PIECE)
         except BlockingIOError:
-            return not last
-        if not piece:
-            return False
-        if not self.released:
+            return None
+        if piece and not self.released:
             self._take_preamble(piece)
-            return True
-        self.tail = (self.tail + piece)[-_TAIL:]
-        with self.clock.paused():
-            self.on_output(piece)
-        return True
+        elif piece:
+            self.tail = (self.tail + piece)[-_TAIL:]
+            with self.clock.paused():
+                self.on_output(piece)
+        return len(piece)
 
     def _take_preamble(self, piece: bytes) -> None:
         """All that arrives before a NUL is messages; with that the gate tells that it waits."""

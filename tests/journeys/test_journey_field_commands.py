@@ -45,7 +45,8 @@ def test_output_of_any_amount_and_shape_is_shown_in_bounded_memory(client, sessi
         assert statuses == [call["status"] for call in turn.calls]
         chunks = [u for u in turn.updates if u.kind == "terminal_output_chunk"]
         assert sum(len(u.body["data"]) for u in chunks) < 3 * MIB
-        assert len(chunks) < 500
+        # One in ten milliseconds, unless they are large.
+        assert len(chunks) < 2000
     assert peak(client) - before < GROWTH
     client.still_works(session)
 

@@ -296,6 +296,18 @@ def test_kill_while_the_receiver_blocks(policy: Policy) -> None:
     assert not thread.is_alive()
 
 
+def test_output_in_small_pieces_comes_gathered(policy: Policy) -> None:
+    """A progress bar is no event for each of its drawings: at most one in ten milliseconds."""
+    pieces: list[bytes] = []
+    result = Process(policy, "for i in {1..20000}; do printf '\\r%s' $i; done; exit 5").run(
+        timeout_s=60, on_output=pieces.append
+    )
+    assert 5 == result.exit_code
+    assert b"".join(b"\r%d" % number for number in range(1, 20001)) == b"".join(pieces)
+    # Of those that fill what is read at once there may be more.
+    assert len(pieces) <= 100 * result.duration_s + len(b"".join(pieces)) / 4096 + 2
+
+
 def test_clock_stands_still_while_the_receiver_blocks(policy: Policy) -> None:
     """A receiver that waits for something longer does not use up the command's time."""
     slower: list[Result] = []
