@@ -30,6 +30,8 @@ a turn that fails; a cancel and the end of the process do not wait for it.
 """
 _BUSY_STEP_S = 0.2
 _MIGRATION_WAIT_S = 1.0
+# Each time somebody else has just written.
+_LOOKS = 20
 _JOURNAL_BYTES = 16 * 1024 * 1024
 _INCREMENTAL = 2  # auto_vacuum
 # The statements are right: what they name and cannot find was there.
@@ -91,19 +93,39 @@ class Database:
         self._file = os.stat(self.path)
 
     def _look_at_version(self) -> int:
-        """The schema's version, by a connection that cannot change the file or its journal."""
-        # Without a journal nothing has to be recovered, and no file of one is to be made.
-        has_journal = os.path.exists(f"{self.path}-wal")
-        uri = f"file:{quote(self.path)}?mode=ro{'' if has_journal else '&immutable=1'}"
-        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
-            version = version_of(connection)
+        """The schema's version, by connections that cannot change the file or its journal."""
+        for _ in range(_LOOKS):
+            before, has_journal = os.stat(self.path), self._has_journal()
+            try:
+                version = self._version(locked=has_journal)
+                failure = None
+            except sqlite3.DatabaseError as error:
+                failure = error
+            # Another process may have written what was read without locks, or have taken away
+            # the journal that was to be read.
+            is_settled = has_journal or _is_unchanged(before, os.stat(self.path))
+            if is_settled and has_journal == self._has_journal():
+                break
+        if failure is not None:
+            raise failure
         if version > SCHEMA_VERSION:
             raise StoreError(
                 f"the session store {self.path} was written by a newer term2"
                 f" (schema {version}, this one knows {SCHEMA_VERSION}); update term2"
             )
-        check_whole(self.path)
         return version
+
+    def _version(self, *, locked: bool) -> int:
+        # Without a journal nothing has to be recovered, and no file of one is to be made.
+        uri = f"file:{quote(self.path)}?mode=ro{'' if locked else '&immutable=1'}"
+        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+            version = version_of(connection)
+        if version <= SCHEMA_VERSION:
+            check_whole(self.path)
+        return version
+
+    def _has_journal(self) -> bool:
+        return os.path.exists(f"{self.path}-wal")
 
     def _connect(self, timeout_s: float = BUSY_TIMEOUT_S) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -286,6 +308,13 @@ class Database:
         else:
             remedy = f"SQLite reports {getattr(error, 'sqlite_errorname', type(error).__name__)}"
         return StoreError(f"the session store {self.path} cannot be used: {remedy}")
+
+
+def _is_unchanged(before: os.stat_result, after: os.stat_result) -> bool:
+    return os.path.samestat(before, after) and (before.st_size, before.st_mtime_ns) == (
+        after.st_size,
+        after.st_mtime_ns,
+    )
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import WorkStealingScheduling
 
 from tests.harness.client import Client
@@ -15,6 +16,10 @@ from tests.harness.home import Home
 from tests.harness.terminal import Terminal
 
 Start = Callable[..., Client]
+
+# How fast a machine makes examples, the first of which loads much, says nothing about the program.
+settings.register_profile("term2", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("term2")
 
 
 def pytest_configure() -> None:

@@ -157,6 +157,30 @@ def test_a_store_is_migrated_once_by_those_that_start_together(directory, earlie
         store.close()
 
 
+def test_a_store_that_is_being_written_at_the_first_look_is_looked_at_again(directory):
+    """It had no journal when it was asked for one, and is half written when it is read."""
+    with opened(directory):
+        pass
+    path = directory / "sessions.db"
+    whole, half = path.read_bytes(), bytearray(path.read_bytes())
+    half[100] = 0  # No kind of page.
+    contents = iter([bytes(half), whole])
+
+    def write(_frame, event, argument):
+        if event == "c_call" and argument is sqlite3.connect:
+            content = next(contents, None)
+            if content is not None:
+                path.write_bytes(content)
+
+    sys.setprofile(write)
+    try:
+        store = Store(str(directory))
+    finally:
+        sys.setprofile(None)
+    store.close()
+    assert next(contents, None) is None
+
+
 @pytest.mark.parametrize("earlier", EARLIER)
 def test_a_migration_that_fails_changes_nothing(directory, earlier):
     """On a full disk the store is still one of the earlier version, and works later."""
