@@ -17,7 +17,9 @@ _TAIL = 16 * 1024
 # After less than that, what follows is left in the pipe for a moment, to come as one piece:
 # a progress bar is drawn a thousand times a second. The first piece waits for nothing.
 _SMALL_PIECE = 4 * 1024
-_REST_S = 0.01
+_MUCH = 16 * 1024
+_LONGEST_REST_S = 0.01
+_SHORTEST_REST_S = 0.0005
 _LARGEST_PREAMBLE = 1024 * 1024
 # poll() takes an int of milliseconds.
 _LONGEST_POLL_S = 3600.0
@@ -54,6 +56,41 @@ class Supervised(Protocol):
 
     def reap(self) -> int:
         """Collect the child, which has ended; its return code."""
+
+
+@attrs.define
+class Rest:
+    """
+    How long output is left in the pipe, from one small piece to the next.
+
+    Shorter where so much comes meanwhile that it soon fills the pipe, and the command waits.
+
+    Attributes:
+        until: when the present one ends, None if there is none.
+        length_s: of the last one.
+    """
+
+    until: float | None = None
+    length_s: float = _LONGEST_REST_S
+    _taken: int = 0
+
+    def begins(self, taken: int) -> bool:
+        """Note a piece of so many bytes; whether there is to be a rest after it."""
+        self._taken += taken
+        if taken >= _SMALL_PIECE:
+            return False
+        self.length_s *= 0.25 if self._taken >= _MUCH else 2
+        self.length_s = min(max(self.length_s, _SHORTEST_REST_S), _LONGEST_REST_S)
+        self._taken = 0
+        self.until = time.monotonic() + self.length_s
+        return True
+
+    def ends(self) -> bool:
+        """Whether there was one and it is over now."""
+        if self.until is None or time.monotonic() < self.until:
+            return False
+        self.until = None
+        return True
 
 
 @attrs.define
@@ -100,24 +137,20 @@ class Supervision:
         child = self.child
         poller = select.poll()
         alive = {child.exited}
-        rests_until: float | None = None
+        rest = Rest()
         for descriptor in (child.output, child.exited, wake):
             poller.register(descriptor, select.POLLIN)
         while alive:
-            if rests_until is not None and time.monotonic() >= rests_until:
-                rests_until = None
+            if rest.ends():
                 poller.register(child.output, select.POLLIN)
-            ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms(rests_until))}
+            ready = {descriptor for descriptor, _ in poller.poll(self._patience_ms(rest.until))}
             if wake in ready:
                 os.read(wake, _PIECE)
             if child.output in ready:
                 is_command = self.released
                 taken = self._take_output()
-                if taken == 0:
+                if taken == 0 or (taken and is_command and rest.begins(taken)):
                     poller.unregister(child.output)
-                elif is_command and taken is not None and taken < _SMALL_PIECE:
-                    poller.unregister(child.output)
-                    rests_until = time.monotonic() + _REST_S
             if child.exited in ready:
                 self.return_code = child.reap()
                 # Inside, all are dead only when the first process there is. Killed in

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from sandbox.clock import Clock
-from sandbox.supervision import Supervision
+from sandbox.supervision import Rest, Supervision
 
 
 @attrs.define
@@ -66,3 +66,18 @@ def test_command_does_not_begin_when_its_time_is_over(slow: Slow) -> None:
     end.run()
     assert (True, False, None) == (end.timed_out, end.released, end.refused)
     assert ([], False) == (judged, slow.released)
+
+
+def test_rest_is_short_where_much_comes_and_long_where_little_does() -> None:
+    """A command that prints line by line as fast as it can does not wait for its reader."""
+    rest = Rest()
+    assert rest.begins(10)
+    longest = rest.length_s
+    for _ in range(8):
+        assert not rest.begins(40_000)
+        assert rest.begins(10)
+    assert rest.length_s <= longest / 10
+    for _ in range(8):
+        assert rest.begins(10)
+    assert longest == rest.length_s
+    assert not rest.ends()
