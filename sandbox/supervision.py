@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
+import sys
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -17,7 +19,7 @@ _TAIL = 16 * 1024
 # After less than that, what follows is left in the pipe for a moment, to come as one piece:
 # a progress bar is drawn a thousand times a second. The first piece waits for nothing.
 _SMALL_PIECE = 4 * 1024
-_MUCH = 16 * 1024
+_USUAL_CAPACITY = 64 * 1024
 _LONGEST_REST_S = 0.01
 _SHORTEST_REST_S = 0.0005
 _LARGEST_PREAMBLE = 1024 * 1024
@@ -66,20 +68,30 @@ class Rest:
     Shorter where so much comes meanwhile that it soon fills the pipe, and the command waits.
 
     Attributes:
+        much: bytes; a pipe into which so much comes meanwhile may soon be full.
         until: when the present one ends, None if there is none.
         length_s: of the last one.
     """
 
+    much: int
     until: float | None = None
     length_s: float = _LONGEST_REST_S
     _taken: int = 0
+
+    @classmethod
+    def for_pipe(cls, output: int) -> Rest:
+        """One for a pipe of any size: who has many gets small ones from the kernel (pipe(7))."""
+        capacity = _USUAL_CAPACITY
+        if sys.platform == "linux":
+            capacity = fcntl.fcntl(output, fcntl.F_GETPIPE_SZ)
+        return cls(capacity // 4)
 
     def begins(self, taken: int) -> bool:
         """Note a piece of so many bytes; whether there is to be a rest after it."""
         self._taken += taken
         if taken >= _SMALL_PIECE:
             return False
-        self.length_s *= 0.25 if self._taken >= _MUCH else 2
+        self.length_s *= 0.25 if self._taken >= self.much else 2
         self.length_s = min(max(self.length_s, _SHORTEST_REST_S), _LONGEST_REST_S)
         self._taken = 0
         self.until = time.monotonic() + self.length_s
@@ -137,7 +149,7 @@ class Supervision:
         child = self.child
         poller = select.poll()
         alive = {child.exited}
-        rest = Rest()
+        rest = Rest.for_pipe(child.output)
         for descriptor in (child.output, child.exited, wake):
             poller.register(descriptor, select.POLLIN)
         while alive:

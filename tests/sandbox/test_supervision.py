@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import sys
 from collections.abc import Iterator
 
 import attrs
@@ -68,9 +70,18 @@ def test_command_does_not_begin_when_its_time_is_over(slow: Slow) -> None:
     assert ([], False) == (judged, slow.released)
 
 
-def test_rest_is_short_where_much_comes_and_long_where_little_does() -> None:
+@pytest.fixture
+def pipe() -> Iterator[int]:
+    """The end of a pipe that is read."""
+    reader, writer = os.pipe()
+    yield reader
+    os.close(reader)
+    os.close(writer)
+
+
+def test_rest_is_short_where_much_comes_and_long_where_little_does(pipe: int) -> None:
     """A command that prints line by line as fast as it can does not wait for its reader."""
-    rest = Rest()
+    rest = Rest.for_pipe(pipe)
     assert rest.begins(10)
     longest = rest.length_s
     for _ in range(8):
@@ -81,3 +92,18 @@ def test_rest_is_short_where_much_comes_and_long_where_little_does() -> None:
         assert rest.begins(10)
     assert longest == rest.length_s
     assert not rest.ends()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a pipe has no size to be asked for")
+def test_rest_is_short_where_a_small_pipe_fills(pipe: int) -> None:
+    """Who has too many pipes gets small ones, and does not wait longer for it."""
+    usual = Rest.for_pipe(pipe)
+    size = fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4096)
+    small = Rest.for_pipe(pipe)
+    longest = small.length_s
+    for rest in (usual, small):
+        for _ in range(8):
+            assert not rest.begins(size)
+            assert rest.begins(10)
+    assert small.length_s <= longest / 10
+    assert usual.length_s == longest
