@@ -106,6 +106,13 @@ class Database:
             is_settled = has_journal or _is_unchanged(before, os.stat(self.path))
             if is_settled and has_journal == self._has_journal():
                 break
+        else:
+            # What was read amiss says nothing of a file that is never at rest.
+            if failure is not None:
+                raise StoreError(
+                    f"the session store {self.path} cannot be read while another process"
+                    " changes it; try again when that is done"
+                ) from failure
         if failure is not None:
             raise failure
         if version > SCHEMA_VERSION:

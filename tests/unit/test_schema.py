@@ -181,6 +181,31 @@ def test_a_store_that_is_being_written_at_the_first_look_is_looked_at_again(dire
     assert next(contents, None) is None
 
 
+def test_a_store_that_is_being_written_at_every_look_is_not_called_damaged(directory):
+    """A backup that is put back over it, for instance: nobody is told to move it away."""
+    with opened(directory):
+        pass
+    path = directory / "sessions.db"
+    whole, half = path.read_bytes(), bytearray(path.read_bytes())
+    half[100] = 0  # No kind of page.
+    looks = 0
+
+    def write(_frame, event, argument):
+        nonlocal looks
+        if event == "c_call" and argument is sqlite3.connect:
+            looks += 1
+            path.write_bytes(half + bytes(looks))
+
+    sys.setprofile(write)
+    try:
+        with pytest.raises(StoreError, match="while another process changes it; try again"):
+            Store(str(directory))
+    finally:
+        sys.setprofile(None)
+    path.write_bytes(whole)
+    Store(str(directory)).close()
+
+
 @pytest.mark.parametrize("earlier", EARLIER)
 def test_a_migration_that_fails_changes_nothing(directory, earlier):
     """On a full disk the store is still one of the earlier version, and works later."""
