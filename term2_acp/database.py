@@ -9,17 +9,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
-from urllib.parse import quote
 
 from term2_acp.database_files import (
     check_journal,
     check_locks,
-    check_whole,
     make_private_file,
     make_private_folder,
 )
+from term2_acp.database_look import look_at_version
 from term2_acp.errors import StoreError, remedy
-from term2_acp.schema import SCHEMA_VERSION, NoSessionStoreError, bring_up_to_date, version_of
+from term2_acp.schema import SCHEMA_VERSION, NoSessionStoreError, bring_up_to_date
 
 BUSY_TIMEOUT_S = 30.0
 """
@@ -30,8 +29,6 @@ a turn that fails; a cancel and the end of the process do not wait for it.
 """
 _BUSY_STEP_S = 0.2
 _MIGRATION_WAIT_S = 1.0
-# Each time somebody else has just written.
-_LOOKS = 20
 _JOURNAL_BYTES = 16 * 1024 * 1024
 _INCREMENTAL = 2  # auto_vacuum
 # The statements are right: what they name and cannot find was there.
@@ -81,7 +78,7 @@ class Database:
         # Before SQLite writes into it, which makes its own files with the same mode.
         make_private_file(self.path)
         check_locks(directory)
-        version = self._look_at_version()
+        version = look_at_version(self.path, BUSY_TIMEOUT_S)
         if version < SCHEMA_VERSION:
             self._create() if version == 0 else self._migrate(version)
         self._writer = self._connect()
@@ -91,48 +88,6 @@ class Database:
         self._reader = self._connect()
         self._reader.execute("PRAGMA query_only=ON")
         self._file = os.stat(self.path)
-
-    def _look_at_version(self) -> int:
-        """The schema's version, by connections that cannot change the file or its journal."""
-        for _ in range(_LOOKS):
-            before, has_journal = os.stat(self.path), self._has_journal()
-            try:
-                version = self._version(locked=has_journal)
-                failure = None
-            except sqlite3.DatabaseError as error:
-                failure = error
-            # Another process may have written what was read without locks, or have taken away
-            # the journal that was to be read.
-            is_settled = has_journal or _is_unchanged(before, os.stat(self.path))
-            if is_settled and has_journal == self._has_journal():
-                break
-        else:
-            # What was read amiss says nothing of a file that is never at rest.
-            if failure is not None:
-                raise StoreError(
-                    f"the session store {self.path} cannot be read while another process"
-                    " changes it; try again when that is done"
-                ) from failure
-        if failure is not None:
-            raise failure
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"the session store {self.path} was written by a newer term2"
-                f" (schema {version}, this one knows {SCHEMA_VERSION}); update term2"
-            )
-        return version
-
-    def _version(self, *, locked: bool) -> int:
-        # Without a journal nothing has to be recovered, and no file of one is to be made.
-        uri = f"file:{quote(self.path)}?mode=ro{'' if locked else '&immutable=1'}"
-        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
-            version = version_of(connection)
-        if version <= SCHEMA_VERSION:
-            check_whole(self.path)
-        return version
-
-    def _has_journal(self) -> bool:
-        return os.path.exists(f"{self.path}-wal")
 
     def _connect(self, timeout_s: float = BUSY_TIMEOUT_S) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -155,7 +110,7 @@ class Database:
         deadline = time.monotonic() + _MIGRATION_WAIT_S
         while not self._migrated_alone():
             # Somebody has it open: perhaps for a moment, or to migrate it as we would.
-            if self._look_at_version() == SCHEMA_VERSION:
+            if look_at_version(self.path, BUSY_TIMEOUT_S) == SCHEMA_VERSION:
                 return
             if time.monotonic() >= deadline:
                 raise StoreError(
@@ -315,13 +270,6 @@ class Database:
         else:
             remedy = f"SQLite reports {getattr(error, 'sqlite_errorname', type(error).__name__)}"
         return StoreError(f"the session store {self.path} cannot be used: {remedy}")
-
-
-def _is_unchanged(before: os.stat_result, after: os.stat_result) -> bool:
-    return os.path.samestat(before, after) and (before.st_size, before.st_mtime_ns) == (
-        after.st_size,
-        after.st_mtime_ns,
-    )
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
