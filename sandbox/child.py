@@ -151,9 +151,7 @@ class Child:
     def release(self) -> None:
         """Let the command begin."""
         if self._go is not None:
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._go, b"go\n")
-            os.close(self._go)
+            pipes.release(self._go)
             self._go = None
 
     def kill(self) -> None:

@@ -103,9 +103,7 @@ class GroupChild:
     def release(self) -> None:
         """Let the command begin."""
         if self._go is not None:
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._go, b"go\n")
-            os.close(self._go)
+            pipes.release(self._go)
             self._go = None
 
     def read_status(self) -> None:
