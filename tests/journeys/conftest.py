@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -46,3 +47,9 @@ def guest_session(shared: Client, open_session: Callable[[Client], tuple[Client,
     """A session of the shared connection, which knows no update of an earlier test."""
     shared.forget_updates()
     return open_session(shared)[1]
+
+
+@pytest.fixture
+def marker() -> str:
+    """The arguments of a `sleep` that no other test runs."""
+    return f"600.{uuid.uuid4().int % 10**15:015}"

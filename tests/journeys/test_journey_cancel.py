@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 
 from tests.harness.messages import agent_text, encode, notification, prompt_params
@@ -22,12 +20,6 @@ def _client(shared):
 @pytest.fixture(name="session")
 def _session(guest_session):
     return guest_session
-
-
-@pytest.fixture
-def long_sleep():
-    """The arguments of a `sleep` that no other test runs."""
-    return f"600.{uuid.uuid4().int % 10**15:015}"
 
 
 @pytest.mark.parametrize(
@@ -91,15 +83,15 @@ def test_a_cancel_takes_an_open_permission_back(client, session, project):
         "setsid sleep {0} & nohup sleep {0} & echo started; wait",
     ],
 )
-def test_a_cancel_kills_the_whole_tree_of_a_shell(client, session, project, long_sleep, command):
+def test_a_cancel_kills_the_whole_tree_of_a_shell(client, session, project, marker, command):
     """The command, its children and those that ignore signals or left the group are gone."""
     client.permissions.allow_all()
-    client.prompt(session, "/shell " + command.format(long_sleep)).result()
+    client.prompt(session, "/shell " + command.format(marker)).result()
     client.wait_update(lambda u: u.kind == "terminal_output_chunk", what="the command's output")
-    assert processes_with(long_sleep)
+    assert processes_with(marker)
     client.cancel(session)
     assert client.wait_idle(session, SOON) == "cancelled"
-    wait_until_gone(long_sleep, SOON)
+    wait_until_gone(marker, SOON)
     assert list(client.record.life(session).calls.values()) == ["cancelled"]
     client.still_works(session)
 

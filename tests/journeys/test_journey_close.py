@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 
 from tests.harness.messages import agent_text, conversation, encode, prompt_params
@@ -84,9 +82,8 @@ def test_a_close_right_behind_its_prompt_is_not_lost(client, project):
         check_closed(client, session)
 
 
-def test_a_close_kills_the_shell(client, session):
+def test_a_close_kills_the_shell(client, session, marker):
     """No child outlives its session."""
-    marker = f"600.{uuid.uuid4().int % 10**15:015}"
     client.permissions.allow_all()
     client.prompt(session, f"/shell echo started; sleep {marker}").result()
     client.wait_update(lambda u: u.kind == "terminal_output_chunk", what="the command's output")

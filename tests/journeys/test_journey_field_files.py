@@ -11,35 +11,7 @@ import stat
 
 import pytest
 
-from tests.harness.client import Client
-from tests.harness.home import Home
-from tests.models.chat import ChatServer
-from tests.models.configuration import configure
 from tests.models.steps import Call, ScriptedStep
-
-
-class Stage:
-    """A scripted model and one server that asks it."""
-
-    def __init__(self, root):
-        self.chat = ChatServer()
-        self.home = Home.create(root)
-        configure(self.home, "openai-compatible", self.chat)
-        self.client = Client(self.home, LOCAL_API_KEY="sk-local")
-        self.client.initialize()
-
-    def close(self):
-        """End everything and judge it."""
-        self.client.close()
-        self.chat.close()
-        assert self.chat.faults == []
-
-
-@pytest.fixture(name="stage", scope="module")
-def _stage(tmp_path_factory):
-    stage = Stage(tmp_path_factory.mktemp("stage"))
-    yield stage
-    stage.close()
 
 
 @pytest.fixture(name="folder")
@@ -51,20 +23,18 @@ def _folder(tmp_path):
 
 
 @pytest.fixture(name="call")
-def _call(stage, folder):
+def _call(lent_chat, folder):
     """Have the model call tools, one after the other: `call(*calls) -> (status, told) of each`."""
-    stage.client.permissions.forget()
-    session = stage.client.new_session(folder)
+    client, chat = lent_chat.client, lent_chat.service
+    session = client.new_session(folder)
 
     def call(*calls):
         for one in calls:
-            stage.chat.step(ScriptedStep(calls=(one,)))
-        stage.chat.step(ScriptedStep(text="Done."))
-        turn = stage.client.run(session, "go on")
+            chat.step(ScriptedStep(calls=(one,)))
+        chat.step(ScriptedStep(text="Done."))
+        turn = client.run(session, "go on")
         assert turn.stop_reason == "end_turn"
-        told = [
-            m["content"] for m in stage.chat.requests[-1].body["messages"] if m["role"] == "tool"
-        ]
+        told = [m["content"] for m in chat.requests[-1].body["messages"] if m["role"] == "tool"]
         return list(zip([one["status"] for one in turn.calls], told[-len(calls) :], strict=True))
 
     return call
@@ -146,7 +116,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line_and_stays(folder, call):
     assert b"\xef\xbb\xbfconst a=3;\n" == file.read_bytes()
 
 
-def test_an_edit_through_a_link_keeps_the_link_the_mode_and_every_name(stage, folder, call):
+def test_an_edit_through_a_link_keeps_the_link_the_mode_and_every_name(lent_chat, folder, call):
     """Of a program, a hard link and in a read-only folder; a link out of the workspace asks."""
     outside = folder.parent / "outside.sh"
     outside.write_text("echo one\n")
@@ -159,7 +129,7 @@ def test_an_edit_through_a_link_keeps_the_link_the_mode_and_every_name(stage, fo
     (folder / "out").symlink_to(outside)
     os.link(real, folder / "hard.sh")
     closed.chmod(0o555)
-    stage.client.permissions.policy = lambda _question: "reject"
+    lent_chat.client.permissions.policy = lambda _question: "reject"
     statuses = [
         status
         for status, _ in call(

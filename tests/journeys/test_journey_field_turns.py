@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import uuid
 from pathlib import Path
 
 import pytest
@@ -67,12 +66,6 @@ def _stage(tmp_path_factory):
     stage = Stage(tmp_path_factory.mktemp("stage"))
     yield stage
     stage.close()
-
-
-@pytest.fixture(name="marker")
-def _marker():
-    """The arguments of a `sleep` that no other test runs."""
-    return f"600.{uuid.uuid4().int % 10**15:015}"
 
 
 def shell(command):

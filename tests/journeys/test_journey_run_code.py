@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import time
-import uuid
 
 import pytest
 
@@ -24,12 +23,6 @@ def _client(shared):
 @pytest.fixture(name="session")
 def _session(guest_session):
     return guest_session
-
-
-@pytest.fixture
-def marker():
-    """What the arguments of a process carry that no other test runs."""
-    return f"600.{uuid.uuid4().int % 10**15:015}"
 
 
 def code_prompt(code):

@@ -6,7 +6,6 @@ import base64
 import re
 import sys
 import time
-import uuid
 
 import pytest
 
@@ -36,12 +35,6 @@ def _run(shared, shared_session):
         return call, *conversation(turn.updates).terminals[terminal]
 
     return run
-
-
-@pytest.fixture(name="marker")
-def _marker():
-    """What the arguments of a process carry that no other test runs."""
-    return f"600.{uuid.uuid4().int % 10**15:015}"
 
 
 def told(call):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import uuid
 
 import pytest
 
@@ -14,12 +13,6 @@ from tests.harness.processes import processes_with, wait_until_gone
 # The specification says at most 5 s; the rest is for a loaded machine.
 BOUND = 8.0
 MIB = 1 << 20
-
-
-@pytest.fixture
-def long_sleep():
-    """The arguments of a `sleep` that no other test runs."""
-    return f"600.{uuid.uuid4().int % 10**15:015}"
 
 
 def end(client, way):
@@ -72,29 +65,29 @@ def test_an_open_permission_is_denied(client, session, project, way):
 
 
 @WAYS
-def test_a_shell_and_its_children_are_killed(client, session, long_sleep, way):
+def test_a_shell_and_its_children_are_killed(client, session, marker, way):
     """No process of the tree survives, also none that ignores signals."""
     client.permissions.allow_all()
-    command = f"trap '' TERM HUP INT; setsid sleep {long_sleep} & echo started; sleep {long_sleep}"
+    command = f"trap '' TERM HUP INT; setsid sleep {marker} & echo started; sleep {marker}"
     client.prompt(session, "/shell " + command).result()
     client.wait_update(lambda u: u.kind == "terminal_output_chunk", what="the command's output")
-    assert processes_with(long_sleep)
+    assert processes_with(marker)
     end(client, way)
     assert client.wait_exit(BOUND) == 0
-    wait_until_gone(long_sleep)
+    wait_until_gone(marker)
     wait_until_gone(client.home.mark)
 
 
-def test_a_killed_server_leaves_no_child(client, session, long_sleep):
+def test_a_killed_server_leaves_no_child(client, session, marker):
     """SIGKILL while a shell runs: the whole tree goes with the server."""
     client.permissions.allow_all()
-    command = f"setsid sleep {long_sleep} & echo started; sleep {long_sleep}"
+    command = f"setsid sleep {marker} & echo started; sleep {marker}"
     client.prompt(session, "/shell " + command).result()
     client.wait_update(lambda u: u.kind == "terminal_output_chunk", what="the command's output")
-    assert processes_with(long_sleep)
+    assert processes_with(marker)
     client.kill()
     assert client.wait_exit() == -signal.SIGKILL
-    wait_until_gone(long_sleep)
+    wait_until_gone(marker)
     wait_until_gone(client.home.mark)
 
 
@@ -155,15 +148,15 @@ def test_a_broken_stdout_is_the_end_of_the_client(client, session, project, prom
     assert not (project / "never").exists()
 
 
-def test_a_broken_stdout_ends_a_running_shell(client, session, long_sleep):
+def test_a_broken_stdout_ends_a_running_shell(client, session, marker):
     """When the editor dies, what it had started dies too."""
     client.permissions.allow_all()
-    command = f"while sleep 0.05; do echo tick; done & sleep {long_sleep}"
+    command = f"while sleep 0.05; do echo tick; done & sleep {marker}"
     client.prompt(session, "/shell " + command).result()
     client.wait_update(lambda u: u.kind == "terminal_output_chunk", what="the command's output")
     client.break_stdout()
     assert client.wait_exit(BOUND) == 0
-    wait_until_gone(long_sleep)
+    wait_until_gone(marker)
 
 
 def test_a_session_that_a_signal_interrupted_can_be_resumed(start, project):
